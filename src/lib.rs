@@ -21,3 +21,7 @@ pub mod error;
 pub mod tensor;
 
 pub mod gguf;
+pub mod gpu;
+pub mod kernels;
+#[cfg(feature = "reference")]
+pub mod reference;

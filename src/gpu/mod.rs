@@ -1,0 +1,9 @@
+//! The device: adapter, tier, buffers, pipelines, the player of recordings, readback. The only floor that names wgpu.
+//! It does not know what a model is.
+
+mod adapter;
+mod player;
+mod readback;
+
+pub use adapter::{AdapterReport, Gpu, GpuOptions};
+pub use player::{Buffers, Counters, Prepared};

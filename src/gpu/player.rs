@@ -1,0 +1,318 @@
+//! Buffers, pipelines and the player of recordings.
+//!
+//! Everything is made before the token loop: [`Gpu::prepare`] makes pipelines, the uniform buffer and bind groups, and
+//! [`Gpu::submit`] only encodes. [`Counters`] count what is made and done, so that a test can show it.
+
+use crate::err;
+use crate::error::Result;
+use crate::kernels::{Access, BINDING_ALIGNMENT, BufferId, BufferSpec, Recording, Variant};
+
+use super::Gpu;
+
+/// A compiled variant and the layout of its bindings.
+#[derive(Clone)]
+pub(super) struct Pipeline {
+    pipeline: wgpu::ComputePipeline,
+    access: Vec<Access>,
+}
+
+/// What has been done since the device was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Counters {
+    /// Kernel runs.
+    pub dispatches: u64,
+    /// Queue submits.
+    pub submits: u64,
+    /// Buffers, bind groups, layouts and pipelines created (command encoders, which each submit needs, are not counted).
+    pub objects: u64,
+    /// Pipelines compiled.
+    pub pipelines: u64,
+    /// Buffers read back.
+    pub readbacks: u64,
+    /// Bytes of all buffers created and still held by a [`Buffers`] or a [`Prepared`], in total ever.
+    pub buffer_bytes: u64,
+}
+
+/// The buffers of a plan, by [`BufferId`].
+pub struct Buffers {
+    buffers: Vec<wgpu::Buffer>,
+    staging: wgpu::Buffer,
+}
+
+/// Bytes of the staging buffer that small readbacks go through without creating anything.
+pub const STAGING_BYTES: u64 = 64 << 10;
+
+impl Drop for Buffers {
+    fn drop(&mut self) {
+        // A browser frees GPU memory when the garbage collector comes round, which can be long after; so say it now.
+        self.buffers.iter().chain([&self.staging]).for_each(wgpu::Buffer::destroy);
+    }
+}
+
+/// A recording made ready for one set of buffers.
+pub struct Prepared {
+    steps: Vec<Step>,
+    uniforms: wgpu::Buffer,
+}
+
+impl Drop for Prepared {
+    fn drop(&mut self) {
+        self.uniforms.destroy();
+    }
+}
+
+struct Step {
+    pipeline: wgpu::ComputePipeline,
+    bind_group: wgpu::BindGroup,
+    workgroups: [u32; 3],
+}
+
+impl Gpu {
+    /// The counters so far.
+    pub fn counters(&self) -> Counters {
+        self.counters.get()
+    }
+
+    pub(super) fn count(&self, change: impl FnOnce(&mut Counters)) {
+        let mut counters = self.counters.get();
+        change(&mut counters);
+        self.counters.set(counters);
+    }
+
+    /// Allocates the buffers of a plan, zeroed. Error: `out-of-memory`, naming the buffer and its size.
+    pub async fn create_buffers(&self, specs: &[BufferSpec]) -> Result<Buffers> {
+        let limit = self.report().max_buffer_bytes;
+        for spec in specs {
+            if spec.bytes > limit {
+                return Err(err!(
+                    OutOfMemory,
+                    "buffer {} wants {} bytes; this device's limit is {limit}",
+                    spec.label,
+                    spec.bytes
+                ));
+            }
+        }
+        let scope = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+        let make = |label: &str, size: u64, usage| {
+            self.count(|c| {
+                c.objects += 1;
+                c.buffer_bytes += size;
+            });
+            self.device.create_buffer(&wgpu::BufferDescriptor { label: Some(label), size, usage, mapped_at_creation: false })
+        };
+        let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::COPY_SRC;
+        let buffers = specs.iter().map(|spec| make(&spec.label, spec.bytes.max(16).next_multiple_of(4), usage)).collect();
+        let staging = make("staging", STAGING_BYTES, wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST);
+        let made = Buffers { buffers, staging };
+        if let Some(e) = scope.pop().await {
+            let total: u64 = specs.iter().map(|s| s.bytes).sum();
+            return Err(err!(OutOfMemory, "allocating {total} bytes in {} buffers failed: {e}", specs.len()));
+        }
+        self.check()?;
+        Ok(made)
+    }
+
+    /// Writes bytes (a multiple of 4) at a byte offset. Takes effect before the next submit.
+    pub fn write(&self, buffers: &Buffers, id: BufferId, offset: u64, bytes: &[u8]) -> Result<()> {
+        let buffer = buffers.get(id)?;
+        if !offset.is_multiple_of(4) || bytes.len() % 4 != 0 || offset + bytes.len() as u64 > buffer.size() {
+            return Err(err!(Internal, "writing {} bytes at {offset} into a buffer of {}", bytes.len(), buffer.size()));
+        }
+        self.queue.write_buffer(buffer, offset, bytes);
+        Ok(())
+    }
+
+    /// Waits until everything submitted is done, so that the staging memory of earlier writes is free again.
+    pub async fn flush(&self, buffers: &Buffers) -> Result<()> {
+        let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        encoder.copy_buffer_to_buffer(buffers.get(BufferId(0))?, 0, &buffers.staging, 0, 4);
+        self.queue.submit([encoder.finish()]);
+        self.count(|c| c.submits += 1);
+        self.map_and(&buffers.staging, 4, |_| ()).await
+    }
+
+    /// Compiles what a recording needs and binds its buffers. Errors: `internal` with the compiler's message.
+    pub async fn prepare(&self, recording: &Recording, buffers: &Buffers) -> Result<Prepared> {
+        let scope = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
+        let prepared = self.prepare_now(recording, buffers);
+        if let Some(e) = scope.pop().await {
+            return Err(err!(Internal, "preparing kernels failed: {e}"));
+        }
+        self.check()?;
+        prepared
+    }
+
+    fn prepare_now(&self, recording: &Recording, buffers: &Buffers) -> Result<Prepared> {
+        let mut words: Vec<u32> = Vec::new();
+        let mut offsets = Vec::with_capacity(recording.dispatches.len());
+        for dispatch in &recording.dispatches {
+            let padded = dispatch.params.len().max(1).next_multiple_of(4);
+            offsets.push((words.len() as u64 * 4, padded as u64 * 4));
+            words.extend(&dispatch.params);
+            words.resize(words.len().next_multiple_of(BINDING_ALIGNMENT as usize / 4).max(1), 0);
+        }
+        let size = (words.len() as u64 * 4).max(BINDING_ALIGNMENT);
+        let uniforms = self.device.create_buffer(&wgpu::BufferDescriptor {
+            label: Some("params"),
+            size,
+            usage: wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST,
+            mapped_at_creation: false,
+        });
+        self.queue.write_buffer(&uniforms, 0, bytemuck::cast_slice(&words));
+        self.count(|c| {
+            c.objects += 1;
+            c.buffer_bytes += size;
+        });
+        let mut steps = Vec::with_capacity(recording.dispatches.len());
+        for (dispatch, (offset, size)) in recording.dispatches.iter().zip(offsets) {
+            let access: Vec<Access> = dispatch.bindings.iter().map(|b| b.access).collect();
+            let pipeline = self.pipeline(&dispatch.variant, &access)?;
+            let mut entries = vec![wgpu::BindGroupEntry { binding: 0, resource: bind(&uniforms, offset, size)? }];
+            for (i, binding) in dispatch.bindings.iter().enumerate() {
+                let buffer = buffers.get(binding.buffer)?;
+                entries
+                    .push(wgpu::BindGroupEntry { binding: i as u32 + 1, resource: bind(buffer, binding.offset, binding.bytes)? });
+            }
+            let label = dispatch.variant.label();
+            let bind_group = self.device.create_bind_group(&wgpu::BindGroupDescriptor {
+                label: Some(&label),
+                layout: &self.layout(&access),
+                entries: &entries,
+            });
+            self.count(|c| c.objects += 1);
+            steps.push(Step { pipeline, bind_group, workgroups: dispatch.workgroups });
+        }
+        Ok(Prepared { steps, uniforms })
+    }
+
+    fn layout(&self, access: &[Access]) -> wgpu::BindGroupLayout {
+        if let Some(layout) = self.layouts.borrow().get(access) {
+            return layout.clone();
+        }
+        let kinds = std::iter::once(wgpu::BufferBindingType::Uniform)
+            .chain(access.iter().map(|a| wgpu::BufferBindingType::Storage { read_only: *a == Access::Read }));
+        let entries: Vec<_> = (0..)
+            .zip(kinds)
+            .map(|(binding, ty)| wgpu::BindGroupLayoutEntry {
+                binding,
+                visibility: wgpu::ShaderStages::COMPUTE,
+                ty: wgpu::BindingType::Buffer { ty, has_dynamic_offset: false, min_binding_size: None },
+                count: None,
+            })
+            .collect();
+        let layout = self.device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: None, entries: &entries });
+        self.count(|c| c.objects += 1);
+        self.layouts.borrow_mut().insert(access.to_vec(), layout.clone());
+        layout
+    }
+
+    fn pipeline(&self, variant: &Variant, access: &[Access]) -> Result<wgpu::ComputePipeline> {
+        if let Some(known) = self.pipelines.borrow().get(variant) {
+            if known.access != access {
+                return Err(err!(Internal, "kernel {} is bound in two ways", variant.label()));
+            }
+            return Ok(known.pipeline.clone());
+        }
+        let label = variant.label();
+        let module = self.device.create_shader_module(wgpu::ShaderModuleDescriptor {
+            label: Some(&label),
+            source: wgpu::ShaderSource::Wgsl(variant.link(self.target).into()),
+        });
+        let layout = self.device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
+            label: None,
+            bind_group_layouts: &[Some(&self.layout(access))],
+            immediate_size: 0,
+        });
+        let constants: Vec<(&str, f64)> = variant.overrides.iter().map(|(name, value)| (*name, f64::from(*value))).collect();
+        let pipeline = self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+            label: Some(&label),
+            layout: Some(&layout),
+            module: &module,
+            entry_point: None,
+            compilation_options: wgpu::PipelineCompilationOptions { constants: &constants, ..Default::default() },
+            cache: None,
+        });
+        self.count(|c| {
+            c.objects += 3;
+            c.pipelines += 1;
+        });
+        let entry = Pipeline { pipeline: pipeline.clone(), access: access.to_vec() };
+        self.pipelines.borrow_mut().insert(variant.clone(), entry);
+        Ok(pipeline)
+    }
+
+    /// Plays recordings in order, in one compute pass and one submit.
+    pub fn submit(&self, recordings: &[&Prepared]) {
+        let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        self.encode(&mut encoder, recordings);
+        self.queue.submit([encoder.finish()]);
+    }
+
+    /// Plays recordings and reads `bytes` (at most [`STAGING_BYTES`]) of a buffer back, in one submit, creating nothing.
+    pub async fn submit_and_read(
+        &self,
+        recordings: &[&Prepared],
+        buffers: &Buffers,
+        id: BufferId,
+        bytes: u64,
+    ) -> Result<Vec<u8>> {
+        let buffer = buffers.get(id)?;
+        let bytes = bytes.min(STAGING_BYTES).min(buffer.size());
+        let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        self.encode(&mut encoder, recordings);
+        encoder.copy_buffer_to_buffer(buffer, 0, &buffers.staging, 0, bytes);
+        self.queue.submit([encoder.finish()]);
+        self.map_and(&buffers.staging, bytes, <[u8]>::to_vec).await
+    }
+
+    fn encode(&self, encoder: &mut wgpu::CommandEncoder, recordings: &[&Prepared]) {
+        let mut dispatches = 0;
+        if !recordings.is_empty() {
+            let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+            for step in recordings.iter().flat_map(|r| &r.steps) {
+                pass.set_pipeline(&step.pipeline);
+                pass.set_bind_group(0, &step.bind_group, &[]);
+                pass.dispatch_workgroups(step.workgroups[0], step.workgroups[1], step.workgroups[2]);
+                dispatches += 1;
+            }
+        }
+        self.count(|c| {
+            c.submits += 1;
+            c.dispatches += dispatches;
+        });
+    }
+
+    /// Reads a range of a buffer back through a staging buffer of its own. For what is not in the token loop.
+    pub async fn read(&self, buffers: &Buffers, id: BufferId, offset: u64, bytes: u64) -> Result<Vec<u8>> {
+        let buffer = buffers.get(id)?;
+        let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
+        let staging = self.device.create_buffer(&wgpu::BufferDescriptor {
+            label: Some("read"),
+            size: bytes,
+            usage,
+            mapped_at_creation: false,
+        });
+        let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        encoder.copy_buffer_to_buffer(buffer, offset, &staging, 0, bytes);
+        self.queue.submit([encoder.finish()]);
+        self.count(|c| {
+            c.submits += 1;
+            c.objects += 1;
+        });
+        let result = self.map_and(&staging, bytes, <[u8]>::to_vec).await;
+        staging.destroy();
+        result
+    }
+}
+
+impl Buffers {
+    fn get(&self, id: BufferId) -> Result<&wgpu::Buffer> {
+        self.buffers.get(id.0 as usize).ok_or_else(|| err!(Internal, "there is no buffer {}", id.0))
+    }
+}
+
+fn bind(buffer: &wgpu::Buffer, offset: u64, bytes: u64) -> Result<wgpu::BindingResource<'_>> {
+    let size = std::num::NonZeroU64::new(bytes).ok_or_else(|| err!(Internal, "an empty binding"))?;
+    Ok(wgpu::BindingResource::Buffer(wgpu::BufferBinding { buffer, offset, size: Some(size) }))
+}

@@ -10,6 +10,7 @@ pub const WEIGHTS: Source = source!("parts/weights");
 pub const REDUCE_WORKGROUP: Source = source!("parts/reduce_workgroup");
 /// Reductions by subgroup operations.
 pub const REDUCE_SUBGROUP: Source = source!("parts/reduce_subgroup");
+const FORMATS: [Source; 3] = [source!("parts/formats_1"), source!("parts/formats_2"), source!("parts/formats_3")];
 
 impl Variant {
     /// Links the reductions of this tier, for workgroups of `workgroup_size` (a power of two).
@@ -19,12 +20,15 @@ impl Variant {
         self.constant("WG", workgroup_size).with(part)
     }
 
-    /// Links the decoders of up to three weight formats as `qa_`, `qb_` and `qc_`.
-    pub fn with_quants(mut self, formats: &[Source]) -> Self {
+    /// Links the decoders of one to three weight formats as `qa_`, `qb_` and `qc_`, and `load_w(f, row, g, n)`, which
+    /// chooses among them by `f`, the format's place in `decoders`.
+    pub fn with_quants(mut self, decoders: &[Source]) -> Self {
         self.parts.push(WEIGHTS.into());
-        for (&source, prefix) in formats.iter().zip([None, Some("qb_"), Some("qc_")]) {
+        for (&source, prefix) in decoders.iter().zip([None, Some("qb_"), Some("qc_")]) {
             self.parts.push(Part { source, prefix });
         }
+        let choice = FORMATS[decoders.len().clamp(1, FORMATS.len()) - 1];
+        self.parts.push(choice.into());
         self
     }
 }

@@ -11,6 +11,29 @@ pub const REDUCE_WORKGROUP: Source = source!("parts/reduce_workgroup");
 /// Reductions by subgroup operations.
 pub const REDUCE_SUBGROUP: Source = source!("parts/reduce_subgroup");
 const FORMATS: [Source; 3] = [source!("parts/formats_1"), source!("parts/formats_2"), source!("parts/formats_3")];
+/// `activate`: SiLU.
+pub const ACT_SILU: Source = source!("parts/act_silu");
+/// `activate`: GELU's tanh approximation.
+pub const ACT_GELU_TANH: Source = source!("parts/act_gelu_tanh");
+
+/// The activation of a gated feed-forward block: `out = act(gate) * up`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Activation {
+    /// `x * sigmoid(x)` (Llama, Qwen).
+    Silu,
+    /// GELU's tanh approximation (Gemma).
+    GeluTanh,
+}
+
+impl Activation {
+    /// The part that declares `fn activate(x: f32) -> f32`.
+    pub fn part(self) -> Source {
+        match self {
+            Activation::Silu => ACT_SILU,
+            Activation::GeluTanh => ACT_GELU_TANH,
+        }
+    }
+}
 
 impl Variant {
     /// Links the reductions of this tier, for workgroups of `workgroup_size` (a power of two).

@@ -1,9 +1,11 @@
 //! The CPU twins: each kernel again, naive and in f64, over the same bindings. Tests, the companion's `selftest` and
 //! model graphs are checked against them; the wasm never holds them.
 
+mod activation;
 pub mod case;
 mod memory;
 
+pub use activation::activation;
 pub use memory::Memory;
 
 use crate::err;

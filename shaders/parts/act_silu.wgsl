@@ -1,0 +1,5 @@
+// SiLU: x * sigmoid(x).
+fn activate(x: f32) -> f32 {
+    // Without the bound exp overflows below -88, and WGSL promises nothing about infinities.
+    return x / (1.0 + exp(min(-x, 80.0)));
+}

@@ -1,0 +1,240 @@
+/**
+ * The host of the engine: it owns the WebAssembly, at most one model, and the source of its bytes. It is the same in a
+ * worker and in place; it hears {@link Request}s and answers with {@link Reply}s, and knows nothing of who is talking.
+ */
+import init, * as engine from "../wasm/rivulet.js";
+import { openSource } from "./bytes.js";
+import { hasSubgroups, watchDevices } from "./device.js";
+import { RivuletError, toRivuletError, toWire } from "./errors.js";
+import type { Calls, Reply, Request, Result } from "./protocol.js";
+import { Rate } from "./rate.js";
+import type { Generated, LoadedModelInfo, ModelInfo, Progress } from "./types.js";
+
+type RequestOf<T extends Request["type"]> = Extract<Request, { type: T }>;
+
+/** Everything of an inspection is in the first bytes: little is read beyond them. */
+const INSPECT_READ_AHEAD = 1024 * 1024;
+
+/** One WebAssembly instance in each worker or page: it is fetched and compiled once. */
+let ready: Promise<unknown> | undefined;
+/** Hosts that want to hear of a panic: those of this instance. */
+const hosts = new Set<(error: RivuletError) => void>();
+/** The panic that broke this instance. */
+let broken: RivuletError | undefined;
+
+async function startEngine(wasmUrl: string | undefined): Promise<void> {
+  if (broken) throw broken;
+  ready ??= (async () => {
+    // Written out for bundlers, which find the file by this very expression.
+    const address = wasmUrl ?? new URL("../wasm/rivulet_bg.wasm", import.meta.url);
+    try {
+      await init({ module_or_path: address });
+    } catch (error) {
+      ready = undefined;
+      const { message } = toRivuletError(error);
+      throw new RivuletError("internal", `starting the engine from ${String(address)}: ${message}; serve that file, or give wasmUrl`);
+    }
+    engine.onPanic((message) => {
+      broken = new RivuletError("internal", `the engine broke: ${message}; please report this`);
+      for (const tell of hosts) tell(broken);
+    });
+  })();
+  return ready as Promise<void>;
+}
+
+/** Loads in place take turns, so that each one's device is known to be its own. */
+let loading: Promise<unknown> = Promise.resolve();
+
+export class Host {
+  readonly #reply: (reply: Reply) => void;
+  #model: engine.Model | undefined;
+  /** What stops a call that is under way, by its id. */
+  readonly #stops = new Map<number, () => void>();
+  /** The call that the model is busy with; a model does one thing at a time. */
+  #busy: Promise<unknown> = Promise.resolve();
+  #dead: RivuletError | undefined;
+  #disposed = false;
+  /** The last error of the device that no scope caught: it explains a failure that comes after it. */
+  readonly #die = (error: RivuletError): void => {
+    if (this.#dead || this.#disposed) return;
+    this.#dead = error;
+    for (const stop of this.#stops.values()) stop();
+    this.#reply({ type: "dead", error: toWire(error) });
+  };
+
+  constructor(reply: (reply: Reply) => void) {
+    this.#reply = reply;
+    hosts.add(this.#die);
+  }
+
+  /** Never throws and never rejects: every failure is a reply. */
+  async handle(request: Request): Promise<void> {
+    if (request.type === "abort") {
+      this.#stops.get(request.id)?.();
+      return;
+    }
+    const { id } = request;
+    try {
+      this.#reply({ type: "result", id, value: await this.#answer(request) });
+    } catch (error) {
+      this.#reply({ type: "failure", id, error: toWire(this.#dead ?? error) });
+    } finally {
+      this.#stops.delete(id);
+    }
+  }
+
+  #answer(request: Exclude<Request, { type: "abort" }>): Promise<Result> | Result {
+    if (this.#dead && request.type !== "dispose") throw this.#dead;
+    switch (request.type) {
+      case "inspect":
+        return this.#inspect(request);
+      case "load":
+        return this.#load(request);
+      case "generate":
+        return this.#alone(() => this.#generate(request));
+      case "call":
+        return this.#alone(() => this.#call(request));
+      case "dispose":
+        return this.#dispose();
+    }
+  }
+
+  /** Runs `work` once nothing else uses the model. The page queues generations itself; calls come in between. */
+  #alone<T>(work: () => Promise<T> | T): Promise<T> {
+    const result = this.#busy.then(() => {
+      if (this.#dead) throw this.#dead;
+      return work();
+    });
+    this.#busy = result.catch(() => undefined);
+    return result;
+  }
+
+  /** A flag for the engine and a signal for the source, which an abort message sets. */
+  #stoppable(id: number): { flag: engine.AbortFlag; signal: AbortSignal } {
+    const flag = new engine.AbortFlag();
+    const controller = new AbortController();
+    this.#stops.set(id, () => {
+      flag.abort();
+      controller.abort();
+    });
+    return { flag, signal: controller.signal };
+  }
+
+  async #inspect({ id, source, wasmUrl }: RequestOf<"inspect">): Promise<ModelInfo> {
+    await startEngine(wasmUrl);
+    const { flag, signal } = this.#stoppable(id);
+    const controller = new AbortController();
+    const both = AbortSignal.any([signal, controller.signal]);
+    try {
+      const bytes = await openSource(source, { signal: both, readAhead: INSPECT_READ_AHEAD });
+      return (await engine.inspect(bytes)) as ModelInfo;
+    } finally {
+      // Ends the response that is still under way behind the header.
+      controller.abort();
+      flag.free();
+    }
+  }
+
+  async #load({ id, source, options, wasmUrl }: RequestOf<"load">): Promise<LoadedModelInfo> {
+    if (this.#model) throw new RivuletError("internal", "load: this host holds a model already");
+    const began = performance.now();
+    await startEngine(wasmUrl);
+    const { flag, signal } = this.#stoppable(id);
+    const rate = new Rate();
+    let phase = "";
+    const tell = (progress: Omit<Progress, "bytesPerSecond">, moves: boolean): void => {
+      // A new phase starts a new count.
+      if (progress.phase !== phase) rate.at(0);
+      phase = progress.phase;
+      const bytesPerSecond = moves ? rate.at(progress.loaded) : 0;
+      this.#reply({ type: "progress", id, progress: { ...progress, bytesPerSecond } });
+    };
+    const finish = new AbortController();
+    const turn = loading;
+    let release: () => void = () => undefined;
+    loading = new Promise<void>((resolve) => (release = resolve));
+    let unwatch: () => void = () => undefined;
+    try {
+      await turn;
+      const bytes = await openSource(source, {
+        signal: AbortSignal.any([signal, finish.signal]),
+        onDownload: (loaded, total) => tell({ phase: "download", loaded, total }, true),
+      });
+      unwatch = watchDevices({
+        onLost: (reason, message) => {
+          if (this.#disposed || (reason === "destroyed" && !this.#model)) return;
+          this.#die(new RivuletError("device-lost", `the GPU device was lost (${message || reason}); load the model again`));
+        },
+        onError: (kind, message) => {
+          // Results after such an error cannot be trusted: stop instead of streaming nonsense.
+          const code = kind === "out-of-memory" ? "out-of-memory" : "internal";
+          this.#die(new RivuletError(code, `the GPU reported an uncaught ${kind} error: ${message}`));
+        },
+      });
+      const subgroups = await hasSubgroups();
+      const model = await engine.Model.load(
+        bytes,
+        { ...options, subgroups },
+        (progress) => tell(progress, progress.phase === "weights" || progress.phase === "header"),
+        flag,
+      );
+      if (this.#dead ?? this.#disposed) {
+        model.dispose();
+        throw this.#dead ?? new RivuletError("disposed", "load: the model was disposed of while it loaded");
+      }
+      this.#model = model;
+      return { ...(model.info() as LoadedModelInfo), loadMs: performance.now() - began };
+    } catch (error) {
+      if (signal.aborted && !this.#dead) throw new RivuletError("aborted", "loading was aborted by the caller");
+      throw error;
+    } finally {
+      unwatch();
+      release();
+      finish.abort();
+      flag.free();
+    }
+  }
+
+  async #generate({ id, prompt, options }: RequestOf<"generate">): Promise<Generated> {
+    const model = this.#loaded();
+    const { flag } = this.#stoppable(id);
+    try {
+      return (await model.generate(prompt, options, (token) => this.#reply({ type: "token", id, token }), flag)) as Generated;
+    } finally {
+      this.#stops.delete(id);
+      flag.free();
+    }
+  }
+
+  #call({ method, args }: RequestOf<"call">): Result {
+    const model = this.#loaded();
+    switch (method) {
+      case "tokenize":
+        return model.tokenize(...(args as Calls["tokenize"]["args"]));
+      case "detokenize":
+        return model.detokenize(...(args as Calls["detokenize"]["args"]));
+      case "applyChatTemplate":
+        return model.applyChatTemplate(...(args as Calls["applyChatTemplate"]["args"]));
+    }
+  }
+
+  #loaded(): engine.Model {
+    if (!this.#model) throw new RivuletError("disposed", "this model was disposed of");
+    return this.#model;
+  }
+
+  async #dispose(): Promise<undefined> {
+    this.#disposed = true;
+    hosts.delete(this.#die);
+    for (const stop of this.#stops.values()) stop();
+    await this.#busy;
+    const model = this.#model;
+    this.#model = undefined;
+    // An instance that panicked is not entered any more.
+    if (model && !broken) {
+      model.dispose();
+      model.free();
+    }
+    return undefined;
+  }
+}

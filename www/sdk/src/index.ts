@@ -1,0 +1,29 @@
+/** Rivulet: language models inside a web page. This is the list of what the package offers. */
+export { inspectModel, loadModel } from "./model.js";
+export { checkSupport } from "./support.js";
+export { ERROR_CODES, RivuletError } from "./errors.js";
+export type { ErrorCode } from "./errors.js";
+export type {
+  AdapterSummary,
+  DetokenizeOptions,
+  FinishReason,
+  GenerateOptions,
+  Generated,
+  KvType,
+  LoadOptions,
+  LoadedModelInfo,
+  Message,
+  Model,
+  ModelInfo,
+  ModelSource,
+  Progress,
+  Prompt,
+  Run,
+  SourceOptions,
+  Support,
+  TemplateOptions,
+  Timings,
+  Token,
+  TokenizeOptions,
+  Usage,
+} from "./types.js";

@@ -1,0 +1,36 @@
+/**
+ * The messages between the page and the host of the engine. The same messages are used whether the host lives in a
+ * worker or in place. `id` names a call; a reply carries the id of the call that it answers.
+ */
+import type { WireError } from "./errors.js";
+import type { Generated, LoadedModelInfo, ModelInfo, Progress, Token } from "./types.js";
+
+/** A source of bytes in a form that structured clone carries. */
+export type SourceDescription =
+  | { kind: "url"; url: string; headers: Record<string, string>; credentials: RequestCredentials }
+  | { kind: "blob"; blob: Blob };
+
+/** The methods of a loaded model that answer at once. */
+export interface Calls {
+  tokenize: { args: [text: string, options: object]; value: Uint32Array };
+  detokenize: { args: [ids: Uint32Array, options: object]; value: string };
+  applyChatTemplate: { args: [messages: object[], options: object]; value: string };
+}
+
+export type Request =
+  | { type: "inspect"; id: number; source: SourceDescription; wasmUrl?: string }
+  | { type: "load"; id: number; source: SourceDescription; options: object; wasmUrl?: string }
+  | { type: "generate"; id: number; prompt: string | Uint32Array | object[]; options: Record<string, unknown> }
+  | { type: "call"; id: number; method: keyof Calls; args: unknown[] }
+  | { type: "abort"; id: number }
+  | { type: "dispose"; id: number };
+
+export type Result = ModelInfo | LoadedModelInfo | Generated | Uint32Array | string | undefined;
+
+export type Reply =
+  | { type: "progress"; id: number; progress: Progress }
+  | { type: "token"; id: number; token: Token }
+  | { type: "result"; id: number; value: Result }
+  | { type: "failure"; id: number; error: WireError }
+  /** The device was lost or the engine broke: every call, pending or later, fails with this. */
+  | { type: "dead"; error: WireError };

@@ -1,0 +1,255 @@
+import type { RivuletError } from "./errors.js";
+
+/** How the KV cache is stored. `f16` (the default) halves the memory of `f32`. */
+export type KvType = "f32" | "f16";
+
+/**
+ * Where a GGUF file comes from: an `http(s)` address, `hf://org/repo/file.gguf` (a revision may follow the repository:
+ * `hf://org/repo@revision/file.gguf`), a File or Blob, the pieces of one file in order, a stream, or bytes in memory.
+ */
+export type ModelSource = string | URL | Blob | readonly Blob[] | ReadableStream<Uint8Array> | ArrayBuffer | Uint8Array;
+
+/** One message of a conversation. Other properties (`name`, `tool_calls`, …) reach the chat template unchanged. */
+export interface Message {
+  role: string;
+  content: string;
+  [property: string]: unknown;
+}
+
+/** How far loading is. */
+export interface Progress {
+  /** What is being done now, such as `download`, `weights` or `pipelines`. */
+  phase: string;
+  /** Units done: bytes for `download` and `weights`. */
+  loaded: number;
+  /** Units in all; 0 while it is not known. */
+  total: number;
+  /** The rate over the last seconds, of bytes; 0 in phases that do not move bytes. */
+  bytesPerSecond: number;
+}
+
+/** Options of everything that reads a model file. */
+export interface SourceOptions {
+  /** Aborts: the call rejects with code `aborted`. */
+  signal?: AbortSignal;
+  /** Request headers for a URL source, such as `Authorization`. */
+  headers?: Record<string, string>;
+  /** Whether cookies go with the requests of a URL source. `same-origin` by default. */
+  credentials?: RequestCredentials;
+  /** Run in a module worker (the default), or in place: `false` is for service workers and tests. */
+  worker?: boolean;
+  /** The address of this package's `worker.js`, where a bundler does not find it by itself. */
+  workerUrl?: string | URL;
+  /** The address of this package's `rivulet_bg.wasm`, where a bundler does not find it by itself. */
+  wasmUrl?: string | URL;
+}
+
+/** Options of {@link loadModel}. */
+export interface LoadOptions extends SourceOptions {
+  /** Tokens that prompt and answer may have together. By default the model's own length, within 4,096. */
+  contextLength?: number;
+  /** How the KV cache is stored; `f16` by default. */
+  kvType?: KvType;
+  /** Forces a device tier (`base`, `f16`, `subgroup`, `cpu`, …), for tests and measurements. */
+  tier?: string;
+  /** Called as loading advances. */
+  onProgress?: (progress: Progress) => void;
+}
+
+/** Options of {@link Model.generate}. Sampling starts from the model's raw logits; nothing is applied unasked. */
+export interface GenerateOptions {
+  /** The most tokens to sample; by default as many as the context holds. */
+  maxTokens?: number;
+  /** 0 takes the most probable token; 1 leaves the distribution as it is. */
+  temperature?: number;
+  /** Keeps the k most probable tokens. 0 keeps all. */
+  topK?: number;
+  /** Keeps the smallest set of tokens whose probability reaches p. 1 keeps all. */
+  topP?: number;
+  /** Keeps tokens at least p times as probable as the most probable one. 0 keeps all. */
+  minP?: number;
+  /** Divides the logits of tokens that occurred; 1 is off. */
+  repetitionPenalty?: number;
+  /** Added to the logits of token ids before anything else: `{ 42: -100 }`. */
+  logitBias?: Record<number, number> | Map<number, number>;
+  /** The seed of the random numbers: the same seed gives the same text. Random by default. */
+  seed?: number;
+  /** The answer ends before any of these strings. */
+  stop?: string | readonly string[];
+  /** Goes on past end-of-generation tokens. */
+  ignoreEos?: boolean;
+  /** Gives each token's log-probability. */
+  logprobs?: boolean;
+  /** Aborts: `run.done` resolves with what there is, finishReason `aborted`. */
+  signal?: AbortSignal;
+  /** Called once per sampled token, in order. What it throws ends the run and rejects `run.done`. */
+  onToken?: (token: Token) => void;
+}
+
+/** One sampled token. */
+export interface Token {
+  /** The token's id in the vocabulary. */
+  id: number;
+  /** The text that this token completes: whole characters only, so it may be empty. */
+  text: string;
+  /** The natural logarithm of its probability, where `logprobs` was asked for. */
+  logprob?: number;
+  /** Its place in the answer, from 0. */
+  index: number;
+}
+
+/** Why an answer ended. */
+export type FinishReason = "stop" | "length" | "stop-string" | "tool-call" | "aborted";
+
+/** A finished answer. */
+export interface Generated {
+  /** The whole text: what the pieces' texts add up to. */
+  text: string;
+  /** The ids of the answer's tokens, without an end-of-generation token. */
+  tokens: number[];
+  finishReason: FinishReason;
+  usage: Usage;
+  timings: Timings;
+}
+
+/** Tokens counted. */
+export interface Usage {
+  promptTokens: number;
+  completionTokens: number;
+  /** Tokens of the prompt that were still in the KV cache and were not computed again. */
+  cachedTokens: number;
+}
+
+/** Times of one answer. */
+export interface Timings {
+  /** Milliseconds from the start of the run (its turn in the queue) to its first token. */
+  ttftMs: number;
+  /** Prompt tokens per second. */
+  prefillTps: number;
+  /** Sampled tokens per second after the first. */
+  decodeTps: number;
+}
+
+/** What a header says about a model. */
+export interface ModelInfo {
+  /** GGUF's `general.architecture`, such as `llama`. */
+  architecture: string;
+  /** GGUF's `general.name`, where there is one. */
+  name?: string;
+  /** The weight format that holds most of the weights, such as `Q4_K`. */
+  quantization: string;
+  /** Bytes of tensor data in each weight format. */
+  formats: Record<string, number>;
+  /** Number of weights. */
+  parameters: number;
+  /** Bytes of the file. */
+  fileBytes: number;
+  /** Bytes of tensor data. */
+  weightBytes: number;
+  /** The context that the model was trained for, in tokens. */
+  contextLength: number;
+  layers: number;
+  embeddingLength: number;
+  vocabularySize: number;
+  /** Bytes that one token's keys and values take over all layers, stored as f32. */
+  kvBytesPerToken: number;
+  /** The chat template, where the file has one. */
+  chatTemplate?: string;
+  /** GGUF's `tokenizer.ggml.model`, such as `gpt2`. */
+  tokenizer: string;
+  /** Why this model cannot be run by this version; empty where it can. */
+  unsupported: { code: string; message: string }[];
+}
+
+/** What is known of a loaded model. */
+export interface LoadedModelInfo extends ModelInfo {
+  /** The device that the model is on. */
+  device: {
+    /** The adapter's name, as far as the browser tells. */
+    adapter: string;
+    /** Which variant of the kernels was chosen, such as `base` or `f16-subgroup`. */
+    tier: string;
+    /** Bytes of the GPU buffers. */
+    memoryBytes: number;
+  };
+  /** The context of this model as it was loaded, in tokens. */
+  loadedContextLength: number;
+  /** How the KV cache is stored. */
+  kvType: KvType;
+  /** Milliseconds that loading took. */
+  loadMs: number;
+}
+
+/** What {@link checkSupport} found, before any weights are downloaded. */
+export interface Support {
+  /** Whether nothing known speaks against loading. */
+  ok: boolean;
+  /** What speaks against it, for people. */
+  reasons: string[];
+  /** GPU memory that the model will take: weights, KV cache and scratch. An estimate. 0 without a header. */
+  memoryBytes: number;
+  /** The adapter, or null where there is no WebGPU. */
+  adapter: AdapterSummary | null;
+}
+
+/** A WebGPU adapter, as far as the browser tells. */
+export interface AdapterSummary {
+  vendor: string;
+  architecture: string;
+  description: string;
+  /** A software adapter: correct but slow. */
+  fallback: boolean;
+  f16: boolean;
+  subgroups: boolean;
+  maxBufferSize: number;
+  maxStorageBufferBindingSize: number;
+}
+
+/** Options of {@link Model.tokenize}. */
+export interface TokenizeOptions {
+  /** Puts the beginning-of-sequence token first; by default what the file says. */
+  addBos?: boolean;
+  /** Recognises special tokens such as `<|im_end|>` in the text; false by default. */
+  parseSpecial?: boolean;
+}
+
+/** Options of {@link Model.detokenize}. */
+export interface DetokenizeOptions {
+  /** Leaves special tokens out; true by default. */
+  skipSpecial?: boolean;
+}
+
+/** Options of {@link Model.applyChatTemplate}. */
+export interface TemplateOptions {
+  /** Descriptions of tools, as the template expects them. */
+  tools?: readonly object[];
+  /** More variables of the template, such as `enable_thinking`. */
+  vars?: Record<string, unknown>;
+  /** Ends with the header of the assistant's turn; true by default. */
+  addGenerationPrompt?: boolean;
+}
+
+/** An answer under way. Iterate it, or await `done`, or both. */
+export interface Run extends AsyncIterable<Token> {
+  /** The finished answer. Resolves on abort too; rejects with a {@link RivuletError} on failure. */
+  readonly done: Promise<Generated>;
+  /** Ends the run as an abort does. */
+  cancel(): void;
+}
+
+/** A prompt: raw text, token ids, or messages for the model's chat template. */
+export type Prompt = string | Uint32Array | readonly number[] | readonly Message[];
+
+/** A loaded model. Generations run one after another, in the order of their calls. */
+export interface Model extends AsyncDisposable {
+  readonly info: LoadedModelInfo;
+  /** Rejections of later calls say it too; this tells a page at once. Resolves with the error when the device is lost. */
+  readonly lost: Promise<RivuletError>;
+  generate(prompt: Prompt, options?: GenerateOptions): Run;
+  tokenize(text: string, options?: TokenizeOptions): Promise<Uint32Array>;
+  detokenize(ids: Uint32Array | readonly number[], options?: DetokenizeOptions): Promise<string>;
+  countTokens(textOrMessages: string | readonly Message[], options?: TokenizeOptions): Promise<number>;
+  applyChatTemplate(messages: readonly Message[], options?: TemplateOptions): Promise<string>;
+  /** Frees everything. Calls that are under way end with `disposed`. Idempotent. */
+  dispose(): Promise<void>;
+}

@@ -1,0 +1,45 @@
+// What wasm-bindgen generates into ../wasm from src/web, written by hand: so that the package type-checks before the
+// WebAssembly is built, and so that a change of the Rust surface that the package did not follow fails to compile here
+// instead of in a page. (wasm-bindgen runs with --no-typescript.)
+
+/** Random access to a model file, as the engine sees it. `read` resolves to exactly `length` bytes or rejects. */
+export interface ByteSource {
+  readonly size: number;
+  read(offset: number, length: number): Promise<Uint8Array>;
+}
+
+/** A flag that a running call polls between steps. */
+export class AbortFlag {
+  constructor();
+  abort(): void;
+  free(): void;
+}
+
+export class Model {
+  static load(
+    source: ByteSource,
+    options: object,
+    onProgress: (progress: { phase: string; loaded: number; total: number }) => void,
+    abort: AbortFlag,
+  ): Promise<Model>;
+  info(): unknown;
+  generate(
+    prompt: string | Uint32Array | object[],
+    options: object,
+    onToken: (token: { id: number; text: string; logprob?: number; index: number }) => void,
+    abort: AbortFlag,
+  ): Promise<unknown>;
+  tokenize(text: string, options?: object): Uint32Array;
+  detokenize(ids: Uint32Array, options?: object): string;
+  applyChatTemplate(messages: object[], options?: object): string;
+  dispose(): void;
+  free(): void;
+}
+
+/** Reads the header only. */
+export function inspect(source: ByteSource): Promise<unknown>;
+
+/** Called with the message of a panic: the module must not be called any more. */
+export function onPanic(callback: (message: string) => void): void;
+
+export default function init(input?: { module_or_path: string | URL | Promise<Response> }): Promise<unknown>;

@@ -48,6 +48,8 @@ const readers = {
     for (const [, name, reason] of log.matchAll(/^\s*﹣ (.+?) \([\d.]+ms\)(?: # (.*))?$/gm)) {
       sum.skips.push(`${name}: ${reason ?? "skipped"}`);
     }
+    for (const [, name, reason] of log.matchAll(/^ok \d+ - (.+?) # SKIP ?(.*)$/gm)) sum.skips.push(`${name}: ${reason || "skipped"}`);
+    for (const [, name] of log.matchAll(/^not ok \d+ - (.+?)$/gm)) sum.failures.push(name);
     return sum;
   },
 
@@ -107,7 +109,7 @@ export function tally(kind, status, log, quiet = []) {
     // Such a test returned early, so its runner counted it as passed.
     sum.passed = Math.max(0, sum.passed - skips.length);
     sum.skipped += skips.length;
-    if (status === 0 && sum.passed + sum.failed + sum.skipped === 0) {
+    if (status === 0 && sum.passed + sum.failed === 0) {
       sum.failed = 1;
       sum.failures.push("the runner executed no test");
     }

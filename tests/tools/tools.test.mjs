@@ -1,4 +1,4 @@
-// The helpers of build.sh, tested with node's own runner: `node --test tests/tools/`.
+// The helpers of build.sh, tested with node's own runner: `node --test tests/tools/tools.test.mjs`.
 import assert from "node:assert/strict";
 import { mkdtemp, mkdir, rm, symlink, writeFile } from "node:fs/promises";
 import os from "node:os";
@@ -31,6 +31,7 @@ test("tally: a build error, a run past its limit and a run of nothing are failur
     "the runner executed no test",
   ]);
   assert.deepEqual(counts(tally("lines", 0, "")), [0, 1, 0]);
+  assert.deepEqual(counts(tally("lines", 0, "skip a: no browser")), [0, 1, 1]);
 });
 
 test("tally reads our own lines, colours and carriage returns notwithstanding", () => {
@@ -42,6 +43,9 @@ test("tally reads our own lines, colours and carriage returns notwithstanding", 
 test("tally reads node's runner and vitest, over several workspaces", () => {
   const node = "ℹ tests 4\nℹ pass 2\nℹ fail 1\nℹ cancelled 0\nℹ skipped 1\nℹ todo 0\n";
   assert.deepEqual(counts(tally("npm", 1, node)), [2, 1, 1]);
+  const tap = "ok 1 - a\nok 2 - b # SKIP no GPU\nnot ok 3 - c\n# pass 1\n# fail 1\n# skipped 1\n";
+  const tapped = tally("node", 1, tap);
+  assert.deepEqual([counts(tapped), tapped.skips, tapped.failures], [[1, 1, 1], ["b: no GPU"], ["c"]]);
   const vitest = " Test Files  1 failed (2)\n      Tests  1 failed | 7 passed | 2 skipped (10)\n";
   assert.deepEqual(counts(tally("npm", 1, vitest + node)), [9, 2, 3]);
 });

@@ -338,8 +338,8 @@ check_suites() {
   suite clippy-wasm32 step 1200 "$self" _clippy_wasm
   suite rustdoc step 1200 env RUSTDOCFLAGS="-D warnings" "$self" _native cargo doc --locked --release --features cli --lib --no-deps
   suite build-www step 600 "$self" _www
-  suite typescript step 600 npm --prefix www run --silent typecheck
-  suite eslint step 600 npm --prefix www run --silent lint
+  suite typescript step 600 npm --prefix www run --silent check --workspaces --if-present
+  suite eslint step 600 "$self" _eslint
 }
 
 do_check() {
@@ -418,6 +418,7 @@ case "$command" in
   _setup) do_setup_locked "$@" ;;
   _wasm) do_wasm_locked "$@" ;;
   _www) do_www ;;
+  _eslint) cd www; exec node_modules/.bin/eslint --max-warnings 0 . ;;
   _native) do_native "$@" ;;
   _clippy_wasm) use_wasm_rust; locked wasm "${CARGO_CLIPPY[@]}" --locked --lib --profile wasm "${WASM_ARGS[@]}" -- -D warnings ;;
   _locked_cargo_test) locked native "$self" _cargo_test ;;

@@ -23,5 +23,6 @@ pub mod tensor;
 pub mod gguf;
 pub mod gpu;
 pub mod kernels;
+pub mod quant;
 #[cfg(feature = "reference")]
 pub mod reference;

@@ -1,10 +1,90 @@
-// Weights in their quantised form. `weights: array<vec4<u32>>` is declared by the kernel. A matrix is rows of `cols`
-// weights; a row is a whole number of vec4<u32>, one to three 16-byte-aligned streams one after another.
+// What the parts in quant/ share: the type they hand to kernels, and the unpacking of bytes and block scales.
+// A kernel declares `weights: array<vec4<u32>>` (storage, read). A row of n groups of 32 weights is up to four streams one
+// after another, each padded to a vec4: quants | high bits | scales | block scales (src/quant/mod.rs).
 
-// 32 consecutive weights of a row: w[i] = d[i / 16] * q[i] + m[i / 16]. q0 holds weights 0..16 (column j: 4j..4j+4), q1 16..32.
+// 32 consecutive weights of a row: w[i] = d[i / 16] * q[i] + m[i / 16]. Column j of q0 is 4j .. 4j + 4, of q1 16 + 4j .. .
+// A kernel that sums x * w multiplies by d and m once for 16 weights: d * dot(q, x) + m * sum(x).
 struct W32 {
     q0: mat4x4<f32>,
     q1: mat4x4<f32>,
     d: vec2<f32>,
     m: vec2<f32>,
+}
+
+// The four bytes of a word, unsigned and signed. Shifts, since unpack4xU8 becomes four scalar extractions in naga's SPIR-V.
+fn weights_u8(word: u32) -> vec4<f32> {
+    return vec4<f32>((vec4<u32>(word) >> vec4<u32>(0u, 8u, 16u, 24u)) & vec4<u32>(255u));
+}
+
+fn weights_i8(word: u32) -> vec4<f32> {
+    return vec4<f32>((vec4<i32>(bitcast<i32>(word)) << vec4<u32>(24u, 16u, 8u, 0u)) >> vec4<u32>(24u));
+}
+
+// Sixteen consecutive weights, one a byte.
+fn weights_u8x16(words: vec4<u32>) -> mat4x4<f32> {
+    return mat4x4<f32>(weights_u8(words.x), weights_u8(words.y), weights_u8(words.z), weights_u8(words.w));
+}
+
+fn weights_i8x16(words: vec4<u32>) -> mat4x4<f32> {
+    return mat4x4<f32>(weights_i8(words.x), weights_i8(words.y), weights_i8(words.z), weights_i8(words.w));
+}
+
+// The two f16 of a word. Block scales of small weights are subnormal in f16 (below 6.1e-5), and WGSL lets a device flush
+// those in unpack2x16float, which would silently zero whole blocks: they are converted as integers.
+fn weights_half2(word: u32) -> vec2<f32> {
+    let bits = vec2<u32>(word, word >> 16u);
+    let magnitude = bits & vec2<u32>(0x7fffu);
+    let small = vec2<f32>(magnitude) * 5.9604644775390625e-8; // 2^-24, a subnormal's unit
+    let signed_small = select(small, -small, (bits & vec2<u32>(0x8000u)) != vec2<u32>(0u));
+    return select(unpack2x16float(word), signed_small, magnitude < vec2<u32>(0x0400u));
+}
+
+// The f16 in the low half of a word.
+fn weights_half(word: u32) -> f32 {
+    let magnitude = word & 0x7fffu;
+    let small = f32(magnitude) * 5.9604644775390625e-8;
+    let signed_small = select(small, -small, (word & 0x8000u) != 0u);
+    return select(unpack2x16float(word).x, signed_small, magnitude < 0x0400u);
+}
+
+// The f16 at position i of a stream of f16 that begins at vec4 `start`.
+fn weights_half_at(start: u32, i: u32) -> f32 {
+    return weights_half(weights[start + (i >> 3u)][(i >> 1u) & 3u] >> (16u * (i & 1u)));
+}
+
+// The word at position i of a stream of words that begins at vec4 `start`.
+fn weights_word_at(start: u32, i: u32) -> u32 {
+    return weights[start + (i >> 2u)][i & 3u];
+}
+
+const WEIGHTS_LOW: vec4<u32> = vec4<u32>(0x0f0f0f0fu);
+const WEIGHTS_FIFTH: vec4<u32> = vec4<u32>(0x10101010u);
+
+// A group's low nibbles: weight i in the low nibble of byte i, weight 16 + i in the high one.
+fn weights_nibbles0(words: vec4<u32>) -> vec4<u32> {
+    return words & WEIGHTS_LOW;
+}
+
+fn weights_nibbles1(words: vec4<u32>) -> vec4<u32> {
+    return (words >> vec4<u32>(4u)) & WEIGHTS_LOW;
+}
+
+// A group's fifth bits, moved to bit 4 of the byte of their weight: bit 8b + c of `high` belongs to weight 4c + b.
+fn weights_fifth0(high: u32) -> vec4<u32> {
+    return (vec4<u32>(high) << vec4<u32>(4u, 3u, 2u, 1u)) & WEIGHTS_FIFTH;
+}
+
+fn weights_fifth1(high: u32) -> vec4<u32> {
+    return (vec4<u32>(high) >> vec4<u32>(0u, 1u, 2u, 3u)) & WEIGHTS_FIFTH;
+}
+
+// The six-bit scale and minimum of group i (0..8) of a K block, from its header: d and dmin (f16) in x, then twelve
+// bytes: six bits of scale for groups 0..4, six of minimum for 0..4 (the top two bits of both are the top of groups
+// 4..8), four bits each of scale and minimum for 4..8. Gives d * scale and dmin * minimum.
+fn weights_k_scales(head: vec4<u32>, i: u32) -> vec2<f32> {
+    let shift = 8u * (i & 3u);
+    let packed = head.yzw >> vec3<u32>(shift);
+    let low = packed.xy & vec2<u32>(63u);
+    let high = (vec2<u32>(packed.z, packed.z >> 4u) & vec2<u32>(15u)) | ((packed.xy >> vec2<u32>(2u)) & vec2<u32>(48u));
+    return weights_half2(head.x) * vec2<f32>(select(low, high, i >= 4u));
 }

@@ -11,6 +11,11 @@ pub struct Strings {
 }
 
 impl Strings {
+    /// Room for `count` strings of `bytes` bytes in all.
+    pub fn with_capacity(count: usize, bytes: usize) -> Self {
+        Self { text: String::with_capacity(bytes), ends: Vec::with_capacity(count) }
+    }
+
     /// Appends one string. The caller bounds the total to 4 GiB.
     pub fn push(&mut self, s: &str) {
         self.text.push_str(s);

@@ -5,6 +5,7 @@
 //! token, done) lies in the state buffer .
 
 mod link;
+pub mod matvec;
 pub mod parts;
 
 pub use link::{Part, Source, Target, Variant};

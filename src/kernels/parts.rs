@@ -1,8 +1,9 @@
 //! The parts that kernels share, and the choice among those of one kind.
 
 use super::{Part, Source, Variant};
+use crate::error::Result;
 use crate::source;
-use crate::tensor::Tier;
+use crate::tensor::{Format, Tier};
 
 /// `W32` and the `weights` conventions.
 pub const WEIGHTS: Source = source!("parts/weights");
@@ -54,4 +55,10 @@ impl Variant {
         self.parts.push(choice.into());
         self
     }
+}
+
+/// The decoder of a weight format. Error: `unsupported-quant`.
+pub fn decoder(format: Format) -> Result<Source> {
+    let quant = crate::quant::supported(format)?;
+    Ok(Source { name: quant.part, text: quant.shader })
 }

@@ -3,7 +3,9 @@
 
 mod activation;
 pub mod case;
+pub mod matvec;
 mod memory;
+pub mod weights;
 
 pub use activation::activation;
 pub use memory::Memory;
@@ -11,15 +13,22 @@ pub use memory::Memory;
 use crate::err;
 use crate::error::Result;
 use crate::kernels::{Dispatch, Recording};
+use crate::tensor::Tier;
 
 /// Plays a recording on the CPU.
 pub fn play(recording: &Recording, memory: &mut Memory) -> Result<()> {
     recording.dispatches.iter().try_for_each(|dispatch| run(dispatch, memory))
 }
 
+/// Every kernel's cases for a tier.
+pub fn cases(tier: Tier) -> Result<Vec<case::Case>> {
+    let lists = [matvec::cases(tier)?];
+    Ok(lists.into_iter().flatten().collect())
+}
+
 fn run(dispatch: &Dispatch, memory: &mut Memory) -> Result<()> {
-    let _ = memory;
     match dispatch.variant.kernel.name {
+        "matvec" | "matvec_rows" => matvec::matvec(dispatch, memory),
         name => Err(err!(Internal, "kernel {name} has no CPU twin")),
     }
 }

@@ -1,0 +1,165 @@
+// What both matvec cores share: bindings, segments, the dot product of one group, the epilogues.
+//
+//   y[r] = s * Σ_k W[r, k] * x[k] * norm[k],   s = 1 / sqrt(mean(x²) + eps)
+//
+// The RMS norm before a matvec costs no dispatch and no pass of its own: its factor s is the same for every row, so
+// the sum of squares is gathered beside the dot products and the *result* is scaled (deferred RMS).
+//
+// Constants from the linker:
+//   NORM      1: x is normed with the weights of binding 3; 0: x as it is (binding 3 is bound to x and not read)
+//   EPILOGUE  0: y = dot; 1: y += dot (the residual stream); 2: y = activate(gate) * up, segments 0 and 1 being gate and up
+//   ROWS      rows an invocation (or a workgroup) works on at once: 1, 2 or 4; with EPILOGUE 2 half of them are gate, half up
+
+struct Segment {
+    base: u32,    // of row 0, in vec4<u32>
+    row_vec4: u32,
+    rows: u32,
+    format: u32,  // which decoder: 0, 1 or 2
+    out_row: u32, // where this segment's rows start in y
+    wg_start: u32, // the first workgroup that works on it
+    pad0: u32,
+    pad1: u32,
+}
+
+struct Params {
+    groups: u32,     // cols / 32
+    segments: u32,   // 1 to 3; 2 with EPILOGUE 2
+    workgroups: u32, // over all segments
+    grid_x: u32,     // workgroups of the dispatch in x
+    eps: f32,
+    softcap: f32,    // EPILOGUE 0: y = softcap * tanh(y / softcap) where not 0
+    x_stride: u32,   // vec4s between the rows of x, of which the pass's last token's is taken; 0: x is one row
+    pad1: u32,
+    segment: array<Segment, 3>,
+}
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read> state: array<u32>;
+@group(0) @binding(2) var<storage, read> x: array<vec4<f32>>;    // [cols], or [tokens, cols]
+@group(0) @binding(3) var<storage, read> norm: array<vec4<f32>>; // [cols]
+@group(0) @binding(4) var<storage, read> weights: array<vec4<u32>>;
+@group(0) @binding(5) var<storage, read_write> y: array<f32>;    // [rows over all segments]
+
+// The weights of up to four rows: where each starts, in vec4<u32>.
+struct Task {
+    starts: vec4<u32>,
+    rows: vec4<u32>, // the row within its segment
+    segment: u32,
+}
+
+fn segment_of(wg: u32) -> u32 {
+    if (EPILOGUE == 2u) {
+        return 0u;
+    }
+    var s = 0u;
+    if (params.segments > 1u && wg >= params.segment[1].wg_start) {
+        s = 1u;
+    }
+    if (params.segments > 2u && wg >= params.segment[2].wg_start) {
+        s = 2u;
+    }
+    return s;
+}
+
+// The task whose first row is `row` of segment `s`. Rows beyond the end repeat the last: computed, never written.
+fn task_of(s: u32, row: u32) -> Task {
+    let last = params.segment[s].rows - 1u;
+    if (EPILOGUE == 2u) {
+        let r = min(vec4<u32>(row, row, row + 1u, row + 1u), vec4<u32>(last));
+        let base = vec2<u32>(params.segment[0].base, params.segment[1].base).xyxy;
+        let stride = vec2<u32>(params.segment[0].row_vec4, params.segment[1].row_vec4).xyxy;
+        return Task(base + r * stride, r, s);
+    }
+    let r = min(vec4<u32>(row, row + 1u, row + 2u, row + 3u), vec4<u32>(last));
+    return Task(vec4<u32>(params.segment[s].base) + r * params.segment[s].row_vec4, r, s);
+}
+
+struct X32 {
+    a: mat4x4<f32>,
+    b: mat4x4<f32>,
+    sums: vec2<f32>, // Σ of a, Σ of b: what the format's offset is multiplied with
+    squares: f32,    // Σ x² before the norm's weights
+}
+
+fn load_x(g: u32) -> X32 {
+    let k = g * 8u;
+    let at = k + (max(state[2], 1u) - 1u) * params.x_stride;
+    var v: X32;
+    v.a = mat4x4<f32>(x[at], x[at + 1u], x[at + 2u], x[at + 3u]);
+    v.b = mat4x4<f32>(x[at + 4u], x[at + 5u], x[at + 6u], x[at + 7u]);
+    if (NORM == 1u) {
+        v.squares = dot(v.a[0], v.a[0]) + dot(v.a[1], v.a[1]) + dot(v.a[2], v.a[2]) + dot(v.a[3], v.a[3])
+            + dot(v.b[0], v.b[0]) + dot(v.b[1], v.b[1]) + dot(v.b[2], v.b[2]) + dot(v.b[3], v.b[3]);
+        v.a = mat4x4<f32>(v.a[0] * norm[k], v.a[1] * norm[k + 1u], v.a[2] * norm[k + 2u], v.a[3] * norm[k + 3u]);
+        v.b = mat4x4<f32>(v.b[0] * norm[k + 4u], v.b[1] * norm[k + 5u], v.b[2] * norm[k + 6u], v.b[3] * norm[k + 7u]);
+    }
+    let one = vec4<f32>(1.0);
+    v.sums = vec2<f32>(
+        dot(v.a[0] + v.a[1] + v.a[2] + v.a[3], one),
+        dot(v.b[0] + v.b[1] + v.b[2] + v.b[3], one),
+    );
+    return v;
+}
+
+fn dot32(w: W32, v: X32) -> f32 {
+    let a = w.q0[0] * v.a[0] + w.q0[1] * v.a[1] + w.q0[2] * v.a[2] + w.q0[3] * v.a[3];
+    let b = w.q1[0] * v.b[0] + w.q1[1] * v.b[1] + w.q1[2] * v.b[2] + w.q1[3] * v.b[3];
+    return dot(a * w.d.x + b * w.d.y, vec4<f32>(1.0)) + dot(w.m, v.sums);
+}
+
+// The dot products of one group of 32 with the rows of a task.
+fn dots(task: Task, g: u32, v: X32) -> vec4<f32> {
+    let n = params.groups;
+    let f = params.segment[task.segment].format;
+    var sums = vec4<f32>();
+    sums.x = dot32(load_w(f, task.starts.x, g, n), v);
+    if (EPILOGUE == 2u) {
+        // Gate and up may differ in format.
+        let f_up = params.segment[1].format;
+        sums.y = dot32(load_w(f_up, task.starts.y, g, n), v);
+        if (ROWS == 4u) {
+            sums.z = dot32(load_w(f, task.starts.z, g, n), v);
+            sums.w = dot32(load_w(f_up, task.starts.w, g, n), v);
+        }
+    } else {
+        if (ROWS >= 2u) {
+            sums.y = dot32(load_w(f, task.starts.y, g, n), v);
+        }
+        if (ROWS == 4u) {
+            sums.z = dot32(load_w(f, task.starts.z, g, n), v);
+            sums.w = dot32(load_w(f, task.starts.w, g, n), v);
+        }
+    }
+    return sums;
+}
+
+fn store(row: u32, value: f32) {
+    if (EPILOGUE == 1u) {
+        y[row] += value;
+    } else if (params.softcap != 0.0) {
+        y[row] = params.softcap * tanh(clamp(value / params.softcap, -15.0, 15.0)); // tanh(90) is NaN on SwiftShader
+    } else {
+        y[row] = value;
+    }
+}
+
+// Writes the rows from `row` on; `squares` is Σ x² over the whole of x.
+fn finish(task: Task, row: u32, sums: vec4<f32>, squares: f32) {
+    var v = sums;
+    if (NORM == 1u) {
+        v *= inverseSqrt(squares / f32(params.groups * 32u) + params.eps);
+    }
+    let rows = params.segment[task.segment].rows;
+    let out = params.segment[task.segment].out_row + row;
+    if (EPILOGUE == 2u) {
+        if (row < rows) { y[out] = activate(v.x) * v.y; }
+        if (ROWS == 4u && row + 1u < rows) { y[out + 1u] = activate(v.z) * v.w; }
+        return;
+    }
+    if (row < rows) { store(out, v.x); }
+    if (ROWS >= 2u && row + 1u < rows) { store(out + 1u, v.y); }
+    if (ROWS == 4u) {
+        if (row + 2u < rows) { store(out + 2u, v.z); }
+        if (row + 3u < rows) { store(out + 3u, v.w); }
+    }
+}

@@ -1,0 +1,110 @@
+//! Matrix times vector, the work of decoding: `shaders/matvec.wgsl` (a workgroup per few rows) and
+//! `shaders/matvec_rows.wgsl` (an invocation per few rows, for CPU adapters).
+
+use super::parts::Activation;
+use super::{Binding, Dispatch, MAX_WORKGROUPS, Matrix, Source, Variant, parts};
+use crate::err;
+use crate::error::Result;
+use crate::source;
+use crate::tensor::{Format, Tier};
+
+const CORE: Source = source!("parts/matvec_core");
+const WORKGROUP: Source = source!("matvec");
+const ROWS: Source = source!("matvec_rows");
+
+/// What becomes of the dot products.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Epilogue {
+    /// `y = dot`, through `softcap · tanh(dot / softcap)` where a soft-cap is given. Matrices lie one after another in y.
+    Store {
+        /// 0 for none.
+        softcap: f32,
+    },
+    /// `y += dot`: onto the residual stream.
+    Residual,
+    /// `y = activate(gate) · up`: two matrices of the same shape, gate first.
+    Gated(Activation),
+}
+
+/// What a matvec is bound to.
+#[derive(Debug, Clone, Copy)]
+pub struct Io {
+    /// The state buffer.
+    pub state: Binding,
+    /// f32\[cols\]; with `last_row` f32\[tokens, cols\], of which the last token's row is taken (the head after a prefill)
+    pub x: Binding,
+    /// Whether x holds a row for each token of the pass.
+    pub last_row: bool,
+    /// RMS norm of x: weights f32\[cols\] and epsilon. `None` takes x as it is.
+    pub norm: Option<(Binding, f32)>,
+    /// f32\[rows of all matrices\], or of one of them with [`Epilogue::Gated`]
+    pub y: Binding,
+}
+
+/// Rows that an invocation (CPU) or a workgroup (GPU) works on at once, and invocations of a workgroup.
+const ROWS_AT_ONCE: u32 = 4;
+const WG_ROWS: u32 = 16;
+
+/// `y = epilogue(matrices · norm(x))` for one to three matrices of one buffer, of up to three formats.
+///
+/// # Errors
+/// `internal` where the matrices do not fit together, `unsupported-quant` for a format without a decoder.
+pub fn matvec(tier: Tier, matrices: &[Matrix], io: Io, epilogue: Epilogue) -> Result<Dispatch> {
+    let first = matrices.first().ok_or_else(|| err!(Internal, "matvec: no matrix"))?;
+    let gated = matches!(epilogue, Epilogue::Gated(_));
+    let fits = |m: &Matrix| m.cols == first.cols && m.buffer == first.buffer && m.cols % 32 == 0 && m.rows > 0;
+    if matrices.len() > 3 || !matrices.iter().all(fits) || (gated && (matrices.len() != 2 || matrices[1].rows != first.rows)) {
+        return Err(err!(Internal, "matvec: matrices that do not fit together: {matrices:?}"));
+    }
+    let mut formats: Vec<Format> = Vec::new();
+    for m in matrices {
+        if !formats.contains(&m.format) {
+            formats.push(m.format);
+        }
+    }
+    let decoders = formats.iter().map(|f| parts::decoder(*f)).collect::<Result<Vec<_>>>()?;
+    let activation = if let Epilogue::Gated(activation) = epilogue { activation } else { Activation::Silu };
+    let (mode, softcap) = match epilogue {
+        Epilogue::Store { softcap } => (0, softcap),
+        Epilogue::Residual => (1, 0.0),
+        Epilogue::Gated(_) => (2, 0.0),
+    };
+    let base = Variant::new(if tier.cpu { ROWS } else { WORKGROUP }, &[])
+        .constant("NORM", u32::from(io.norm.is_some()))
+        .constant("EPILOGUE", mode)
+        .constant("ROWS", ROWS_AT_ONCE)
+        .with_quants(&decoders)
+        .with(activation.part())
+        .with(CORE);
+    let rows_each = if gated { ROWS_AT_ONCE / 2 } else { ROWS_AT_ONCE };
+    let (variant, rows_per_workgroup) = if tier.cpu {
+        (base.set("WG_ROWS", WG_ROWS), WG_ROWS * rows_each)
+    } else {
+        (base.with_reduce(tier, (first.cols / 32).next_power_of_two().clamp(32, 128)), rows_each)
+    };
+
+    let (mut segments, mut workgroups, mut out_row) = (Vec::new(), 0, 0);
+    for m in matrices {
+        let format = formats.iter().position(|f| *f == m.format).unwrap_or_default() as u32;
+        segments.extend([m.base, m.row_vec4, m.rows, format, out_row, workgroups, 0, 0]);
+        if !gated || workgroups == 0 {
+            out_row += m.rows;
+            workgroups += m.rows.div_ceil(rows_per_workgroup);
+        }
+    }
+    segments.resize(3 * 8, 0);
+    let (norm, eps) = io.norm.unwrap_or((io.x, 0.0));
+    let x_stride = if io.last_row { first.cols / 4 } else { 0 };
+    let grid_x = workgroups.min(MAX_WORKGROUPS);
+    let mut params =
+        vec![first.cols / 32, matrices.len() as u32, workgroups, grid_x, eps.to_bits(), softcap.to_bits(), x_stride, 0];
+    params.extend(segments);
+    let end = matrices.iter().map(|m| u64::from(m.base) + u64::from(m.rows) * u64::from(m.row_vec4)).max().unwrap_or(0);
+    let weights = Binding::read(first.buffer, 0, end * 16);
+    Ok(Dispatch {
+        variant,
+        params,
+        bindings: vec![io.state, io.x, norm, weights, io.y],
+        workgroups: [grid_x, workgroups.div_ceil(grid_x), 1],
+    })
+}

@@ -1,0 +1,127 @@
+//! The twin of `matvec` and `matvec_rows`.
+
+use super::Memory;
+use super::activation::activation;
+use super::case::{Case, Noise};
+use super::weights::{decode_row, fill_matrix};
+use crate::error::Result;
+use crate::kernels::matvec::{Epilogue, Io, matvec as build};
+use crate::kernels::parts::Activation;
+use crate::kernels::{Binding, Dispatch, Matrix, Recording};
+use crate::tensor::{Format, Tier};
+
+/// `y = epilogue(W · norm(x))`, sums in f64.
+pub fn matvec(d: &Dispatch, m: &mut Memory) -> Result<()> {
+    if m.binding(d, 1)?[0] != 0 {
+        return Ok(());
+    }
+    let constant = |name| d.variant.consts.iter().find(|c| c.0 == name).map_or(0, |c| c.1);
+    let cols = d.params[0] as usize * 32;
+    let at = (m.binding(d, 1)?[2].max(1) as usize - 1) * d.params[6] as usize * 4;
+    let x: Vec<f64> = m.floats(d, 2)?[at..at + cols].iter().map(|v| f64::from(*v)).collect();
+    let mut input = x.clone();
+    if constant("NORM") == 1 {
+        let eps = f64::from(f32::from_bits(d.params[4]));
+        let mean = x.iter().map(|v| v * v).sum::<f64>() / cols as f64;
+        let norm = m.floats(d, 3)?;
+        input.iter_mut().zip(&norm).for_each(|(v, w)| *v *= f64::from(*w) / (mean + eps).sqrt());
+    }
+    let formats = super::weights::formats_of(&d.variant)?;
+    let mut dots = Vec::new(); // per matrix: (out row, dot products)
+    for segment in d.params[8..].chunks(8).take(d.params[1] as usize) {
+        let &[base, row_vec4, rows, format, out_row, ..] = segment else { continue };
+        let weights = m.binding(d, 4)?;
+        let dot = |r| -> Result<f64> {
+            let row = decode_row(formats[format as usize], cols, weights, base + r * row_vec4)?;
+            Ok(row.iter().zip(&input).map(|(w, v)| f64::from(*w) * v).sum())
+        };
+        dots.push((out_row as usize, (0..rows).map(dot).collect::<Result<Vec<f64>>>()?));
+    }
+    let softcap = f64::from(f32::from_bits(d.params[5]));
+    let activate = activation(&d.variant)?;
+    let y = m.binding_mut(d, 5)?;
+    let mut put = |i: usize, v: f64| y[i] = (v as f32).to_bits();
+    match constant("EPILOGUE") {
+        2 => dots[0].1.iter().zip(&dots[1].1).enumerate().for_each(|(i, (gate, up))| put(i, activate(*gate) * up)),
+        1 => {
+            for (out_row, rows) in dots {
+                for (i, v) in rows.iter().enumerate() {
+                    y[out_row + i] = (f64::from(f32::from_bits(y[out_row + i])) + v).to_bits_f32();
+                }
+            }
+        }
+        _ => {
+            for (out_row, rows) in dots {
+                for (i, v) in rows.iter().enumerate() {
+                    put(out_row + i, if softcap == 0.0 { *v } else { softcap * (v / softcap).tanh() });
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+trait F32Bits {
+    fn to_bits_f32(self) -> u32;
+}
+impl F32Bits for f64 {
+    fn to_bits_f32(self) -> u32 {
+        (self as f32).to_bits()
+    }
+}
+
+/// Odd sizes, every format, every epilogue, mixed formats. Tolerance: 2e-6 of Σ|w·x| would be f32's rounding over 2,048
+/// terms; inputs are below 1 and weights below 2, so 1e-4 absolute is a few units in the last place of the largest sums.
+pub fn cases(tier: Tier) -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    let store = Epilogue::Store { softcap: 0.0 };
+    for format in crate::quant::TABLE.iter().map(|q| q.format) {
+        let cols = if format.block_len() == 256 { 512 } else { 96 };
+        for rows in [1, 31, 257] {
+            cases.push(case(tier, &[(format, rows)], cols, false, store)?);
+        }
+        cases.push(case(tier, &[(format, 31)], cols, true, Epilogue::Residual)?);
+    }
+    let q = Format::Q4_1;
+    cases.push(case(tier, &[(q, 576), (q, 192), (q, 192)], 576, true, store)?);
+    cases.push(case(tier, &[(q, 576)], 1536, false, Epilogue::Residual)?);
+    cases.push(case(tier, &[(q, 257), (q, 257)], 576, true, Epilogue::Gated(Activation::Silu))?);
+    cases.push(case(tier, &[(Format::Q5_0, 64), (Format::Q5_0, 33), (Format::Q8_0, 31)], 640, true, store)?);
+    cases.push(case(tier, &[(Format::Q4_K, 65), (Format::Q5_K, 31), (Format::Q6_K, 1)], 256, true, store)?);
+    cases.push(case(tier, &[(Format::Q4_K, 33), (Format::Q6_K, 33)], 2560, true, Epilogue::Gated(Activation::GeluTanh))?);
+    cases.push(case(tier, &[(Format::F16, 5000)], 32, false, Epilogue::Store { softcap: 1.5 })?);
+    Ok(cases)
+}
+
+fn case(tier: Tier, shapes: &[(Format, u32)], cols: u32, norm: bool, epilogue: Epilogue) -> Result<Case> {
+    let mut noise = Noise(u64::from(cols) + shapes.len() as u64);
+    let mut memory = Memory::default();
+    let state = memory.push(vec![0; 64]);
+    let x = memory.push_f32(&noise.floats(cols as usize));
+    let norm_weights = memory.push_f32(&noise.floats(cols as usize));
+    let rows: u32 = shapes.iter().map(|s| s.1).sum();
+    let y = memory.push_f32(&noise.floats(rows as usize));
+    let mut words = Vec::new();
+    let buffer = crate::kernels::BufferId(memory.buffers().len() as u32);
+    let matrices = shapes
+        .iter()
+        .map(|&(format, rows)| fill_matrix(&mut noise, format, rows, cols, buffer, &mut words))
+        .collect::<Result<Vec<Matrix>>>()?;
+    memory.push(words);
+    let vector = u64::from(cols) * 4;
+    let io = Io {
+        state: Binding::read(state, 0, 256),
+        x: Binding::read(x, 0, vector),
+        last_row: false,
+        norm: norm.then_some((Binding::read(norm_weights, 0, vector), 1e-5)),
+        y: Binding::read_write(y, 0, u64::from(rows) * 4),
+    };
+    let dispatch = build(tier, &matrices, io, epilogue)?;
+    let formats: Vec<&str> = shapes.iter().map(|s| s.0.name()).collect();
+    Ok(Case {
+        name: format!("matvec {} {rows}x{cols} norm={norm} {epilogue:?}", formats.join("|")),
+        recording: Recording { dispatches: vec![dispatch] },
+        memory,
+        outputs: vec![(y, 1e-4)],
+    })
+}

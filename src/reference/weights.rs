@@ -1,0 +1,74 @@
+//! Weight matrices for the twins: rows decoded from the GPU's layout, and random ones for cases.
+
+use super::case::Noise;
+use crate::err;
+use crate::error::Result;
+use crate::kernels::{BufferId, Matrix, Variant};
+use crate::quant;
+use crate::tensor::Format;
+
+/// One row of a matrix in the GPU's layout, `start` in `vec4<u32>` from the start of `words`.
+pub fn decode_row(format: Format, cols: usize, words: &[u32], start: u32) -> Result<Vec<f32>> {
+    let quant = quant::supported(format)?;
+    let (from, bytes) = (start as usize * 4, quant.gpu_row_bytes(cols));
+    let row = words.get(from..from + bytes / 4).ok_or_else(|| err!(Internal, "a row reaches beyond its buffer"))?;
+    let mut out = vec![0.0; cols];
+    quant.dequantize_gpu_row(cols, bytemuck::cast_slice(row), &mut out)?;
+    Ok(out)
+}
+
+/// The formats whose decoders a variant links, in `load_w`'s order.
+pub fn formats_of(variant: &Variant) -> Result<Vec<Format>> {
+    let decoders = variant.parts.iter().filter(|p| p.source.name.starts_with("quant/"));
+    let format = |name: &str| quant::TABLE.iter().find(|q| q.part == name).map(|q| q.format);
+    decoders.map(|p| format(p.source.name).ok_or_else(|| err!(Internal, "{} is no format", p.source.name))).collect()
+}
+
+/// Appends a matrix of random blocks, made in the file's layout and repacked as the loader does. Weights stay below 2.
+pub fn fill_matrix(
+    noise: &mut Noise,
+    format: Format,
+    rows: u32,
+    cols: u32,
+    buffer: BufferId,
+    words: &mut Vec<u32>,
+) -> Result<Matrix> {
+    let quant = quant::supported(format)?;
+    let cols_len = cols as usize;
+    let source = random_rows(noise, format, rows as usize * cols_len);
+    let mut packed = vec![0u8; quant.gpu_row_bytes(cols_len) * rows as usize];
+    quant.repack_rows(cols_len, &source, &mut packed)?;
+    let base = (words.len() / 4) as u32;
+    words.extend(packed.chunks_exact(4).map(|c| u32::from_le_bytes([c[0], c[1], c[2], c[3]])));
+    let row_vec4 = (quant.gpu_row_bytes(cols_len) / 16) as u32;
+    Ok(Matrix { format, buffer, base, rows, cols, row_vec4 })
+}
+
+/// `n` weights in the file's layout: quants are random bits, scales are such that weights stay below 2.
+fn random_rows(noise: &mut Noise, format: Format, n: usize) -> Vec<u8> {
+    let blocks = n / format.block_len() as usize;
+    let mut bytes = Vec::new();
+    for _ in 0..blocks {
+        let mut block: Vec<u8> = (0..format.block_bytes()).map(|_| noise.bits() as u8).collect();
+        let mut scale = |limit: f32| half::f16::from_f32(noise.float() * limit).to_le_bytes();
+        let (d, m) = (scale(1.0 / 32.0), scale(0.5));
+        match format {
+            Format::F32 => block.copy_from_slice(&noise.float().to_le_bytes()),
+            Format::F16 => block.copy_from_slice(&half::f16::from_f32(noise.float()).to_le_bytes()),
+            Format::BF16 => block.copy_from_slice(&half::bf16::from_f32(noise.float()).to_le_bytes()),
+            Format::Q8_0 => block[..2].copy_from_slice(&half::f16::from_f32(noise.float() / 128.0).to_le_bytes()),
+            Format::Q4_0 | Format::Q5_0 => block[..2].copy_from_slice(&d),
+            Format::Q4_1 | Format::Q5_1 => block[..4].copy_from_slice(&[d, m].concat()),
+            // Scales have 6 bits (K) or 8 (Q6_K), so the block's own factor is smaller.
+            Format::Q4_K | Format::Q5_K => {
+                let d = half::f16::from_f32(noise.float() / 2048.0).to_le_bytes();
+                let m = half::f16::from_f32(noise.float() / 128.0).to_le_bytes();
+                block[..4].copy_from_slice(&[d, m].concat());
+            }
+            Format::Q6_K => block[208..].copy_from_slice(&half::f16::from_f32(noise.float() / 4096.0).to_le_bytes()),
+            _ => {}
+        }
+        bytes.extend(block);
+    }
+    bytes
+}

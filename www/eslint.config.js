@@ -7,7 +7,7 @@ export default tseslint.config(
   {
     files: ["**/*.ts"],
     extends: [tseslint.configs.strictTypeChecked],
-    languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },
+    languageOptions: { parserOptions: { project: ["*/tsconfig.json", "*/tsconfig.test.json"], tsconfigRootDir: import.meta.dirname } },
     rules: {
       // Numbers in messages are what templates are for.
       "@typescript-eslint/restrict-template-expressions": ["error", { allowNumber: true }],

@@ -79,8 +79,8 @@ function found(value: unknown): string {
   if (value === null) return "null";
   if (typeof value === "string") return JSON.stringify(value.length > 40 ? `${value.slice(0, 40)}…` : value);
   if (typeof value === "object") return Array.isArray(value) ? "an array" : "an object";
-  if (typeof value === "function") return "a function";
-  return String(value as number | boolean | bigint | symbol | undefined);
+  if (typeof value === "number" || typeof value === "boolean") return String(value);
+  return `a value of type ${typeof value}`;
 }
 
 /**

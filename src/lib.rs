@@ -26,3 +26,4 @@ pub mod kernels;
 pub mod quant;
 #[cfg(feature = "reference")]
 pub mod reference;
+pub mod sample;

@@ -7,6 +7,7 @@
 mod link;
 pub mod matvec;
 pub mod parts;
+pub mod state;
 
 pub use link::{Part, Source, Target, Variant};
 

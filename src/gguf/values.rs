@@ -1,4 +1,4 @@
-//! Metadata values of GGUF's thirteen types.
+//! Metadata values of GGUF's thirteen types. Messages show 100 characters of a key, which may have 65,535.
 
 use super::limits::{MAX_ARRAY_LEN, MAX_KEY_BYTES, MAX_METADATA, MAX_STRING_BYTES};
 use super::reader::{Reader, utf8};
@@ -32,7 +32,9 @@ pub(super) fn read(reader: &mut Reader, count: u64) -> Step<Metadata> {
             return Err(err!(BadFile, "metadata pair {i} of {count}: expected a key, found an empty one").into());
         }
         if !keys.insert(key) {
-            return Err(err!(BadFile, "metadata {key}: expected every key once, found it again as pair {i} of {count}").into());
+            return Err(
+                err!(BadFile, "metadata {key:.100}: expected every key once, found it again as pair {i} of {count}").into()
+            );
         }
         entries.push((key.to_owned(), value(reader, key)?));
     }
@@ -40,9 +42,11 @@ pub(super) fn read(reader: &mut Reader, count: u64) -> Step<Metadata> {
 }
 
 fn type_number(reader: &mut Reader, key: &str, what: &str) -> Step<u32> {
-    let number = reader.u32(|| format!("metadata {key}, its {what}"))?;
+    let number = reader.u32(|| format!("metadata {key:.100}, its {what}"))?;
     if number as usize >= TYPE_NAMES.len() {
-        return Err(err!(BadFile, "metadata {key}: expected {what} 0 to 12 ({}), found {number}", TYPE_NAMES.join(", ")).into());
+        return Err(
+            err!(BadFile, "metadata {key:.100}: expected {what} 0 to 12 ({}), found {number}", TYPE_NAMES.join(", ")).into()
+        );
     }
     Ok(number)
 }
@@ -50,13 +54,13 @@ fn type_number(reader: &mut Reader, key: &str, what: &str) -> Step<u32> {
 fn value(reader: &mut Reader, key: &str) -> Step<Value> {
     let number = type_number(reader, key, "value type")?;
     if number == STRING {
-        return Ok(Value::String(reader.string(MAX_STRING_BYTES, || format!("metadata {key}"))?.to_owned()));
+        return Ok(Value::String(reader.string(MAX_STRING_BYTES, || format!("metadata {key:.100}"))?.to_owned()));
     }
     if number == ARRAY {
         return Ok(Value::Array(array(reader, key)?));
     }
     let name = TYPE_NAMES[number as usize];
-    let bytes = reader.take(TYPE_BYTES[number as usize], || format!("metadata {key}, a {name}"))?;
+    let bytes = reader.take(TYPE_BYTES[number as usize], || format!("metadata {key:.100}, a {name}"))?;
     Ok(match number {
         0 => Value::U8(one(bytes, u8::from_le_bytes)),
         1 => Value::I8(one(bytes, i8::from_le_bytes)),
@@ -65,7 +69,7 @@ fn value(reader: &mut Reader, key: &str) -> Step<Value> {
         4 => Value::U32(one(bytes, u32::from_le_bytes)),
         5 => Value::I32(one(bytes, i32::from_le_bytes)),
         6 => Value::F32(one(bytes, f32::from_le_bytes)),
-        BOOL => Value::Bool(boolean(bytes[0], || format!("metadata {key}"))?),
+        BOOL => Value::Bool(boolean(bytes[0], || format!("metadata {key:.100}"))?),
         10 => Value::U64(one(bytes, u64::from_le_bytes)),
         11 => Value::I64(one(bytes, i64::from_le_bytes)),
         _ => Value::F64(one(bytes, f64::from_le_bytes)),
@@ -76,23 +80,23 @@ fn array(reader: &mut Reader, key: &str) -> Step<Array> {
     let number = type_number(reader, key, "array element type")?;
     let name = TYPE_NAMES[number as usize];
     if number == ARRAY {
-        return Err(err!(BadFile, "metadata {key}: expected an array of plain values, found an array of arrays").into());
+        return Err(err!(BadFile, "metadata {key:.100}: expected an array of plain values, found an array of arrays").into());
     }
-    let count = reader.u64(|| format!("metadata {key}, its length"))?;
+    let count = reader.u64(|| format!("metadata {key:.100}, its length"))?;
     // A string takes eight bytes at least, its length.
     let each = TYPE_BYTES[number as usize].max(if number == STRING { 8 } else { 1 });
     let most = MAX_ARRAY_LEN.min(reader.file_left() / each);
     if count > most {
         return Err(err!(
             BadFile,
-            "metadata {key}: expected an array of at most {most} {name} values in this file, found a length of {count}"
+            "metadata {key:.100}: expected an array of at most {most} {name} values in this file, found a length of {count}"
         )
         .into());
     }
     if number == STRING {
         return Ok(Array::String(strings(reader, key, count)?));
     }
-    let bytes = reader.take(count * each, || format!("metadata {key}, {count} values of {name}"))?;
+    let bytes = reader.take(count * each, || format!("metadata {key:.100}, {count} values of {name}"))?;
     Ok(match number {
         0 => Array::U8(bytes.to_vec()),
         1 => Array::I8(many(bytes, i8::from_le_bytes)),
@@ -103,7 +107,7 @@ fn array(reader: &mut Reader, key: &str) -> Step<Array> {
         6 => Array::F32(many(bytes, f32::from_le_bytes)),
         BOOL => {
             let values: Result<Vec<bool>> =
-                bytes.iter().enumerate().map(|(i, b)| boolean(*b, || format!("metadata {key}[{i}]"))).collect();
+                bytes.iter().enumerate().map(|(i, b)| boolean(*b, || format!("metadata {key:.100}[{i}]"))).collect();
             Array::Bool(values?)
         }
         10 => Array::U64(many(bytes, u64::from_le_bytes)),
@@ -117,14 +121,14 @@ fn array(reader: &mut Reader, key: &str) -> Step<Array> {
 fn strings(reader: &mut Reader, key: &str, count: u64) -> Step<Strings> {
     let start = reader.offset() as usize;
     for i in 0..count {
-        reader.string_bytes(MAX_STRING_BYTES, || format!("metadata {key}[{i}] of {count}"))?;
+        reader.string_bytes(MAX_STRING_BYTES, || format!("metadata {key:.100}[{i}] of {count}"))?;
     }
     let text_bytes = reader.offset() as usize - start - 8 * count as usize;
     let mut walk = reader.rewound(start);
     let mut out = Strings::with_capacity(count as usize, text_bytes);
     for i in 0..count {
-        let bytes = walk.string_bytes(MAX_STRING_BYTES, || format!("metadata {key}[{i}] of {count}"))?;
-        out.push(utf8(bytes, || format!("metadata {key}[{i}] of {count}"))?);
+        let bytes = walk.string_bytes(MAX_STRING_BYTES, || format!("metadata {key:.100}[{i}] of {count}"))?;
+        out.push(utf8(bytes, || format!("metadata {key:.100}[{i}] of {count}"))?);
     }
     Ok(out)
 }

@@ -36,7 +36,7 @@ pub const MAX_COLS: u64 = 1 << 24;
 pub struct QuantFormat {
     /// The format.
     pub format: Format,
-    /// The stem of its shader part below `shaders/parts`, such as `quant/q4_0`.
+    /// The path of its shader part below `shaders`, without `.wgsl`, such as `parts/quant/q4_0`.
     pub part: &'static str,
     /// The text of that part: `kernels` links it. It declares `qa_load`.
     pub shader: &'static str,
@@ -56,7 +56,7 @@ macro_rules! row {
     ($format:ident, $part:literal, $($path:ident)::+) => {
         QuantFormat {
             format: Format::$format,
-            part: concat!("quant/", $part),
+            part: concat!("parts/quant/", $part),
             shader: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/shaders/parts/quant/", $part, ".wgsl")),
             gpu_bytes: $($path)::+::gpu_bytes,
             repack: $($path)::+::repack,

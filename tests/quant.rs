@@ -1,0 +1,258 @@
+//! The weight formats: decoding against ggml's bits, the GPU layout against the file's, and every shader part in naga.
+//! (What `qa_load` computes is checked on a GPU by the kernels' tests.)
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use common::Rng;
+use rivulet::error::Code;
+use rivulet::gguf::{Header, Parsed, parse};
+use rivulet::quant::{GROUP, MAX_COLS, QuantFormat, TABLE, supported};
+use rivulet::tensor::Format;
+use std::collections::BTreeSet;
+
+fn header(bytes: &[u8]) -> Header {
+    match parse(bytes, bytes.len() as u64).unwrap() {
+        Parsed::Header(header) => header,
+        Parsed::NeedMore(n) => panic!("wants {n} bytes"),
+    }
+}
+
+/// Bit for bit; `-0.0` and `0.0` differ.
+fn same_bits(what: &str, found: &[f32], expected: &[f32]) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    let differs = found.iter().zip(expected).position(|(a, b)| a.to_bits() != b.to_bits());
+    if let Some(i) = differs {
+        panic!("{what}: weight {i}: expected {:e}, found {:e}", expected[i], found[i]);
+    }
+}
+
+/// Equal numbers; `-0.0` equals `0.0`, which is all that `d * q + m` can differ in.
+fn same_numbers(what: &str, found: &[f32], expected: &[f32]) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    if let Some(i) = found.iter().zip(expected).position(|(a, b)| a != b) {
+        panic!("{what}: weight {i}: expected {:e}, found {:e}", expected[i], found[i]);
+    }
+}
+
+/// Repacks whole rows and decodes them from the GPU's layout.
+fn by_way_of_the_gpu(quant: &QuantFormat, cols: usize, src: &[u8]) -> Vec<f32> {
+    let rows = src.len() / quant.source_row_bytes(cols);
+    let row_bytes = quant.gpu_row_bytes(cols);
+    // What was in the buffer must not matter: padding is written too.
+    let (mut gpu, mut other) = (vec![0x55; rows * row_bytes], vec![0xaa; rows * row_bytes]);
+    quant.repack_rows(cols, src, &mut gpu).unwrap();
+    quant.repack_rows(cols, src, &mut other).unwrap();
+    assert!(gpu == other, "{}: repacking left bytes as they were", quant.format.name());
+    let mut out = vec![0.0; rows * cols];
+    for (row, out) in gpu.chunks_exact(row_bytes).zip(out.chunks_exact_mut(cols)) {
+        quant.dequantize_gpu_row(cols, row, out).unwrap();
+    }
+    out
+}
+
+#[test]
+fn decoding_gives_ggmls_bits() {
+    let golden = common::read_json(&common::data("models/q-llama/golden.json"));
+    let floats = common::read_f32(&common::data("models/q-llama/golden.f32"));
+    let mut seen = BTreeSet::new();
+    for file in golden["formats"].as_array().unwrap() {
+        let bytes = std::fs::read(common::data("models/q-llama").join(file["file"].as_str().unwrap())).unwrap();
+        let header = header(&bytes);
+        for rows in file["dequant"].as_array().unwrap() {
+            let int = |key: &str| rows[key].as_u64().unwrap() as usize;
+            let tensor = header.tensor(rows["tensor"].as_str().unwrap()).unwrap();
+            assert_eq!(tensor.format.name(), rows["type"].as_str().unwrap());
+            assert_eq!(tensor.offset as usize, int("file_offset"));
+            let quant = supported(tensor.format).unwrap();
+            let cols = quant.check_cols(&tensor.name, tensor.row_len()).unwrap();
+            assert_eq!((cols, quant.source_row_bytes(cols)), (int("row_len"), int("row_bytes")));
+            let src = &bytes[int("file_offset")..][..int("rows") * int("row_bytes")];
+            let expected = &floats[int("dequant_offset")..][..int("rows") * cols];
+            let mut found = vec![0.0; expected.len()];
+            quant.dequantize(src, &mut found).unwrap();
+            let what = format!("{} of {}", tensor.name, file["file"]);
+            same_bits(&what, &found, expected);
+            same_numbers(&format!("{what}, GPU layout"), &by_way_of_the_gpu(quant, cols, src), expected);
+            seen.insert(tensor.format.name());
+        }
+    }
+    assert_eq!(seen, ["Q4_0", "Q4_1", "Q4_K", "Q5_0", "Q5_1", "Q5_K", "Q6_K", "Q8_0"].into());
+}
+
+#[test]
+fn bf16_gives_ggmls_bits() {
+    let quant = supported(Format::BF16).unwrap();
+    let src = std::fs::read(common::data("quant/bf16.rows")).unwrap();
+    let expected = common::read_f32(&common::data("quant/bf16.f32"));
+    let mut found = vec![0.0; expected.len()];
+    quant.dequantize(&src, &mut found).unwrap();
+    same_bits("bf16", &found, &expected);
+    same_bits("bf16, GPU layout", &by_way_of_the_gpu(quant, 256, &src), &expected);
+}
+
+#[test]
+fn every_f16_decodes_to_its_value() {
+    let src: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
+    let mut found = vec![0.0; 1 << 16];
+    supported(Format::F16).unwrap().dequantize(&src, &mut found).unwrap();
+    for (bits, found) in (0..=u16::MAX).zip(found) {
+        // IEEE 754 binary16, from its definition.
+        let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023));
+        let magnitude = match exponent {
+            0 => fraction * 2f64.powi(-24),
+            31 if fraction == 0.0 => f64::INFINITY,
+            31 => f64::NAN,
+            _ => (1024.0 + fraction) * 2f64.powi(exponent - 25),
+        };
+        let expected = if bits >> 15 == 1 { -magnitude } else { magnitude };
+        assert!(f64::from(found) == expected || (found.is_nan() && expected.is_nan()), "{bits:#06x}: {expected} {found}");
+    }
+}
+
+/// Random rows whose scales are finite f16, a third of them subnormal: every bit of every field occurs.
+fn random_rows(quant: &QuantFormat, cols: usize, rows: usize, rng: &mut Rng) -> Vec<u8> {
+    let scales: &[usize] = match quant.format {
+        Format::Q8_0 | Format::Q4_0 | Format::Q5_0 | Format::F16 => &[0],
+        Format::Q4_1 | Format::Q5_1 | Format::Q4_K | Format::Q5_K => &[0, 2],
+        Format::Q6_K => &[208],
+        Format::F32 | Format::BF16 => &[],
+        other => panic!("{other:?} has no row in this test"),
+    };
+    let mut bytes = rng.bytes(quant.source_row_bytes(cols) * rows);
+    for block in bytes.chunks_exact_mut(quant.format.block_bytes() as usize) {
+        let subnormal = rng.below(3) == 0;
+        for at in scales {
+            block[at + 1] &= if subnormal { 0x83 } else { 0xbf };
+        }
+        if scales.is_empty() {
+            let top = block.len() - 1;
+            block[top] = (block[top] & 0x80) | 0x3f; // finite and normal
+        }
+    }
+    bytes
+}
+
+#[test]
+fn the_gpu_layout_loses_nothing() {
+    let mut rng = Rng(11);
+    for quant in &TABLE {
+        let block = (quant.format.block_len() as usize).max(GROUP);
+        for blocks in [1, 2, 3, 4, 5, 7, 8, 9, 17, 31] {
+            let cols = block * blocks;
+            let src = random_rows(quant, cols, 3, &mut rng);
+            let mut expected = vec![0.0; 3 * cols];
+            quant.dequantize(&src, &mut expected).unwrap();
+            assert!(expected.iter().all(|w| w.is_finite()));
+            let what = format!("{} rows of {cols}", quant.format.name());
+            same_numbers(&what, &by_way_of_the_gpu(quant, cols, &src), &expected);
+            let (source, gpu) = (quant.source_row_bytes(cols), quant.gpu_row_bytes(cols));
+            assert!(gpu.is_multiple_of(16) && gpu >= source && gpu < source + 3 * 16, "{what}: {source} bytes became {gpu}");
+        }
+    }
+}
+
+#[test]
+fn sizes_are_ggmls() {
+    // Bytes of a row of 1,536 weights in the file and on the GPU, by hand.
+    let sizes = [
+        (Format::F32, 6144, 6144),
+        (Format::F16, 3072, 3072),
+        (Format::BF16, 3072, 3072),
+        (Format::Q8_0, 48 * 34, 48 * 32 + 96),
+        (Format::Q4_0, 48 * 18, 48 * 16 + 96),
+        (Format::Q4_1, 48 * 20, 48 * 16 + 192),
+        (Format::Q5_0, 48 * 22, 48 * 16 + 192 + 96),
+        (Format::Q5_1, 48 * 24, 48 * 16 + 192 + 192),
+        (Format::Q4_K, 6 * 144, 6 * 144),
+        (Format::Q5_K, 6 * 176, 6 * 176),
+        (Format::Q6_K, 6 * 210, 6 * 208 + 16),
+    ];
+    assert_eq!(sizes.len(), TABLE.len());
+    for (format, source, gpu) in sizes {
+        let quant = supported(format).unwrap();
+        assert_eq!((quant.source_row_bytes(1536), quant.gpu_row_bytes(1536)), (source, gpu), "{}", format.name());
+    }
+}
+
+#[test]
+fn rows_that_cannot_be_computed_are_named() {
+    for (format, cols, multiple) in
+        [(Format::F16, 100, 32), (Format::F32, 0, 32), (Format::Q4_K, 640, 256), (Format::Q4_0, MAX_COLS + 32, 32)]
+    {
+        let error = supported(format).unwrap().check_cols("blk.7.x", cols).unwrap_err();
+        assert_eq!(error.code, Code::UnsupportedQuant);
+        for word in ["blk.7.x", format.name(), &format!("multiple of {multiple}"), &format!("found {cols}")] {
+            assert!(error.message.contains(word), "{error} does not say {word}");
+        }
+    }
+    assert_eq!(supported(Format::Q6_K).unwrap().check_cols("x", 2048).unwrap(), 2048);
+}
+
+#[test]
+fn lengths_are_checked() {
+    let q4 = supported(Format::Q4_0).unwrap();
+    let mut out = [0.0; 64];
+    assert_eq!(q4.dequantize(&[0; 35], &mut out).unwrap_err().code, Code::Internal);
+    assert_eq!(q4.dequantize(&[0; 36], &mut out[..63]).unwrap_err().code, Code::Internal);
+    assert!(q4.dequantize(&[0; 36], &mut out).is_ok());
+    assert_eq!(q4.repack_rows(64, &[0; 72], &mut [0; 48]).unwrap_err().code, Code::Internal, "two rows into one");
+    assert_eq!(q4.repack_rows(64, &[0; 35], &mut [0; 48]).unwrap_err().code, Code::Internal);
+    assert!(q4.repack_rows(64, &[0; 36], &mut [0; 48]).is_ok());
+    assert_eq!(q4.dequantize_gpu_row(64, &[0; 32], &mut out).unwrap_err().code, Code::Internal);
+}
+
+#[test]
+fn formats_without_a_row_are_refused_by_name() {
+    for (format, name, ..) in Format::TABLE {
+        match supported(*format) {
+            Ok(quant) => assert!(quant.format == *format && TABLE.iter().any(|row| std::ptr::eq(row, quant))),
+            Err(error) => {
+                assert_eq!(error.code, Code::UnsupportedQuant);
+                assert!(error.message.contains(name) && error.message.contains("Q6_K"), "{error}");
+            }
+        }
+    }
+}
+
+/// A kernel that does nothing but load: what every part must link with.
+const LOADER: &str = "
+@group(0) @binding(1) var<storage, read> weights: array<vec4<u32>>;
+@group(0) @binding(2) var<storage, read_write> out: array<W32>;
+@compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+    out[id.x] = qa_load(id.y * 90u, id.x, 40u);
+}
+";
+
+#[test]
+fn every_part_links_and_is_valid() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("shaders");
+    let shared = std::fs::read_to_string(root.join("parts/weights.wgsl")).unwrap();
+    let mut names = BTreeSet::new();
+    for quant in &TABLE {
+        assert_eq!(quant.part, format!("parts/quant/{}", quant.format.name().to_lowercase()));
+        assert_eq!(quant.shader, std::fs::read_to_string(root.join(quant.part).with_extension("wgsl")).unwrap());
+        names.insert(format!("{}.wgsl", quant.format.name().to_lowercase()));
+        let other = quant.shader.replace("qa_", "qb_");
+        let source = format!("{shared}{}{other}{LOADER}", quant.shader);
+        let module = wgpu::naga::front::wgsl::parse_str(&source)
+            .unwrap_or_else(|e| panic!("{}: {}", quant.part, e.emit_to_string(&source)));
+        let flags = wgpu::naga::valid::ValidationFlags::all();
+        // What WebGPU has without any feature: no f16, but f16 pairs in a u32.
+        let base = wgpu::naga::valid::Capabilities::SHADER_FLOAT16_IN_FLOAT32;
+        wgpu::naga::valid::Validator::new(flags, base)
+            .validate(&module)
+            .unwrap_or_else(|e| panic!("{}: {}", quant.part, e.emit_to_string(&source)));
+        // The linker renames qa_ for a second format in one kernel: everything in a part must carry it.
+        for line in quant.shader.lines() {
+            for keyword in ["fn ", "const ", "struct ", "alias ", "override "] {
+                if let Some(name) = line.strip_prefix(keyword) {
+                    assert!(name.starts_with("qa_"), "{}: {line}", quant.part);
+                }
+            }
+        }
+    }
+    let files: BTreeSet<String> =
+        std::fs::read_dir(root.join("parts/quant")).unwrap().map(|f| f.unwrap().file_name().into_string().unwrap()).collect();
+    assert_eq!(files, names, "a part without a row, or a row without a part");
+}

@@ -342,6 +342,17 @@ check_suites() {
   suite eslint step 600 "$self" _eslint
 }
 
+do_clippy_wasm() {
+  local strict=(-D warnings)
+  use_wasm_rust
+  if [ "${CARGO_CLIPPY[0]}" != cargo ]; then
+    # Debian's clippy is newer than the toolchain here, or will be: lints that it adds must not break an old commit.
+    say "clippy of Debian's Rust: what it warns of is shown and does not fail"
+    strict=(-W warnings)
+  fi
+  locked wasm "${CARGO_CLIPPY[@]}" --locked --lib --profile wasm "${WASM_ARGS[@]}" -- "${strict[@]}"
+}
+
 do_check() {
   setup_for wasm_rust wasm_bindgen modules
   start_suites
@@ -420,7 +431,7 @@ case "$command" in
   _www) do_www ;;
   _eslint) cd www; exec node_modules/.bin/eslint --max-warnings 0 . ;;
   _native) do_native "$@" ;;
-  _clippy_wasm) use_wasm_rust; locked wasm "${CARGO_CLIPPY[@]}" --locked --lib --profile wasm "${WASM_ARGS[@]}" -- -D warnings ;;
+  _clippy_wasm) do_clippy_wasm ;;
   _locked_cargo_test) locked native "$self" _cargo_test ;;
   _cargo_test) do_cargo_test ;;
   *) do_help >&2; die "unknown command: $command" ;;

@@ -1,0 +1,112 @@
+// Markdown that arrives a few characters at a time.
+//
+// The text is split into top-level blocks (paragraph, list, table, code, …). A block whose source did not change keeps
+// its DOM nodes, so that only the last block is ever redrawn: no flicker, selections in earlier blocks survive, and the
+// cost of a token does not grow with the number of blocks already on the page.
+//
+// Safety, in layers: raw HTML in the answer is shown as the characters it is; images become links, since fetching one
+// would tell a stranger's server that the answer was read; what is left goes through DOMPurify with a short list of
+// allowed tags; and the page's CSP refuses inline script and foreign images in any case.
+
+import DOMPurify from "dompurify";
+import { Marked, type Token, type TokensList } from "marked";
+
+import { el } from "./dom";
+
+const ESCAPES: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
+const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (c) => ESCAPES[c] ?? c);
+
+const marked = new Marked({
+  gfm: true,
+  breaks: true,
+  renderer: {
+    html: ({ text }) => escapeHtml(text),
+    image: ({ href, text }) => `<a href="${escapeHtml(href)}">${escapeHtml(text || href)}</a>`,
+  },
+});
+
+const ALLOWED_TAGS = [
+  "a", "blockquote", "br", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "input", "li", "ol", "p", "pre",
+  "strong", "table", "tbody", "td", "th", "thead", "tr", "ul", "#text",
+];
+const ALLOWED_ATTR = ["href", "title", "start", "align", "class", "type", "checked", "disabled"];
+
+const purify = DOMPurify(window);
+purify.addHook("afterSanitizeAttributes", (node) => {
+  if (node.tagName === "A") {
+    node.setAttribute("target", "_blank");
+    node.setAttribute("rel", "noopener noreferrer nofollow");
+  }
+  // The only inputs that markdown makes are the boxes of a task list.
+  if (node.tagName === "INPUT" && node.getAttribute("type") !== "checkbox") node.remove();
+  if (node.hasAttribute("class") && !/^language-[\w+#.-]+$/.test(node.getAttribute("class") ?? "")) node.removeAttribute("class");
+});
+
+/**
+ * The text with its unfinished tail made presentable while more is on its way: an open code span or emphasis is closed,
+ * and a line that so far reads "---" or "===" is held back, because it would turn the paragraph above into a heading
+ * for the blink of an eye (it usually becomes a list item or a table rule).
+ */
+export function healTail(text: string): string {
+  const lastBreak = text.lastIndexOf("\n");
+  const lastLine = text.slice(lastBreak + 1);
+  if (lastBreak >= 0 && /^\s*(-+|=+|\*+|\+|\d+[.)]?|#+|\|[\s|:-]*)?\s*$/.test(lastLine)) return text.slice(0, lastBreak + 1);
+  if (insideFence(text)) return text;
+  const paragraph = text.slice(text.lastIndexOf("\n\n") + 1);
+  const ticks = paragraph.match(/`+/g)?.length ?? 0;
+  if (ticks % 2 === 1) return paragraph.endsWith("`") ? text.replace(/`+$/, "") : `${text}\``;
+  const bold = paragraph.match(/\*\*/g)?.length ?? 0;
+  if (bold % 2 === 1) return paragraph.endsWith("**") ? text.slice(0, -2) : `${text.replace(/\*$/, "")}**`;
+  return text;
+}
+
+function insideFence(text: string): boolean {
+  return ((text.match(/^ {0,3}(```|~~~)/gm)?.length ?? 0) & 1) === 1;
+}
+
+/** Renders growing markdown into `root`, which it owns. */
+export class MarkdownView {
+  private blocks: { raw: string; nodes: Node[] }[] = [];
+
+  constructor(private readonly root: HTMLElement) {}
+
+  /** Shows `text`; `streaming` says that more will follow, so the tail is healed and not yet decorated. */
+  update(text: string, streaming: boolean): void {
+    const tokens = marked.lexer(streaming ? healTail(text) : text);
+    const shown = tokens.filter((token) => token.type !== "space" && token.type !== "def");
+    let same = 0;
+    while (same < shown.length && same < this.blocks.length && this.blocks[same]!.raw === shown[same]!.raw) same += 1;
+    for (const block of this.blocks.splice(same)) for (const node of block.nodes) node.parentNode?.removeChild(node);
+    for (const token of shown.slice(same)) {
+      const nodes = this.render(token, tokens);
+      this.root.append(...nodes);
+      this.blocks.push({ raw: token.raw, nodes });
+    }
+  }
+
+  private render(token: Token, all: TokensList): Node[] {
+    const list = Object.assign([token], { links: all.links }) as TokensList;
+    const html = marked.parser(list);
+    const fragment = purify.sanitize(html, { ALLOWED_TAGS, ALLOWED_ATTR, RETURN_DOM_FRAGMENT: true, ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i });
+    for (const table of fragment.querySelectorAll("table")) wrapTable(table);
+    for (const pre of fragment.querySelectorAll("pre")) wrapCode(pre);
+    return [...fragment.childNodes];
+  }
+}
+
+/** Wide tables scroll by themselves, so that the page never scrolls sideways on a phone. */
+function wrapTable(table: HTMLTableElement): void {
+  const box = el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Table" });
+  table.replaceWith(box);
+  box.append(table);
+}
+
+function wrapCode(pre: HTMLPreElement): void {
+  const code = pre.querySelector("code");
+  const language = /language-(\S+)/.exec(code?.className ?? "")?.[1] ?? "";
+  const copy = el("button", { type: "button", class: "quiet small", "data-copy": "code" }, "Copy code");
+  const box = el("figure", { class: "code" }, el("figcaption", {}, el("span", {}, language || "text"), copy));
+  pre.replaceWith(box);
+  pre.tabIndex = 0;
+  box.append(pre);
+}

@@ -85,6 +85,7 @@ export class Conversation {
     this.turns = [];
     this.here.log.replaceChildren();
     this.here.changed();
+    this.here.follow.toTop();
   }
 
   private view(turn: () => Turn): AnswerView {

@@ -218,7 +218,9 @@ async function start(): Promise<void> {
   const missing = await whatIsMissing();
   if (missing) {
     status.unsupported(missing.title);
-    composer.disable("No model can be loaded in this browser");
+    composer.disable("No model here");
+    byId("headline").textContent = "No model can run in this browser yet";
+    byId("lead").textContent = "This page answers with a model on your own GPU, and has no server to fall back on. Here is what is missing, and what helps.";
     fileDoorsClosed();
     byId("start").replaceChildren(
       el(

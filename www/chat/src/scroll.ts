@@ -3,7 +3,9 @@
 const NEAR_PX = 48;
 
 export class Follow {
-  private pinned = true;
+  // Not before there is a conversation: the welcome is read from its top.
+  private pinned = false;
+  private active = false;
 
   /** `scroller` scrolls; `latest` is the button that brings the reader back down. */
   constructor(
@@ -27,11 +29,21 @@ export class Follow {
 
   toBottom(): void {
     this.pinned = true;
+    this.active = true;
     this.latest.hidden = true;
     this.scroller.scrollTop = this.scroller.scrollHeight;
   }
 
+  /** The conversation is empty again. */
+  toTop(): void {
+    this.pinned = false;
+    this.active = false;
+    this.latest.hidden = true;
+    this.scroller.scrollTop = 0;
+  }
+
   private look(): void {
+    if (!this.active) return;
     const { scrollHeight, scrollTop, clientHeight } = this.scroller;
     const below = scrollHeight - scrollTop - clientHeight;
     this.pinned = below < NEAR_PX;

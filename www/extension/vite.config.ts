@@ -11,7 +11,7 @@ export default defineConfig({
     target: "chrome124",
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
-    rollupOptions: {
+    rolldownOptions: {
       input: {
         offscreen: resolve(here, "offscreen.html"),
         options: resolve(here, "options.html"),

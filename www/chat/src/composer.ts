@@ -3,9 +3,9 @@
 import { byId } from "./dom";
 
 export class Composer {
-  private readonly box = byId<HTMLTextAreaElement>("prompt");
-  private readonly sendButton = byId<HTMLButtonElement>("send");
-  private readonly stopButton = byId<HTMLButtonElement>("stop");
+  private readonly box = byId("prompt", HTMLTextAreaElement);
+  private readonly sendButton = byId("send", HTMLButtonElement);
+  private readonly stopButton = byId("stop", HTMLButtonElement);
   private busy = false;
 
   /** `send` gets the trimmed text, and may be called only while no answer is under way. */
@@ -20,7 +20,8 @@ export class Composer {
     });
     this.box.addEventListener("input", () => this.fit());
     this.box.addEventListener("keydown", (event) => {
-      // While an input method composes, Enter belongs to it.
+      // While an input method composes, Enter belongs to it; Safari ends the composition first and says so by 229 alone.
+      // eslint-disable-next-line @typescript-eslint/no-deprecated
       if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
       event.preventDefault();
       this.submit();

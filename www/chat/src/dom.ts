@@ -1,10 +1,12 @@
 // The two DOM helpers of this page. Text goes in as text nodes: no function here takes HTML.
 
-/** The element with this id; throws when index.html lacks it, which is a mistake of ours and not of the reader's. */
-export function byId<T extends HTMLElement = HTMLElement>(id: string): T {
+/** The element with this id and type; throws when index.html lacks it, which is a mistake of ours and not of the reader's. */
+export function byId(id: string): HTMLElement;
+export function byId<T extends HTMLElement>(id: string, type: new () => T): T;
+export function byId(id: string, type: new () => HTMLElement = HTMLElement): HTMLElement {
   const found = document.getElementById(id);
-  if (!found) throw new Error(`index.html has no element with id "${id}"`);
-  return found as T;
+  if (!(found instanceof type)) throw new Error(`index.html has no ${type.name} with id "${id}"`);
+  return found;
 }
 
 type Child = Node | string | null | undefined | false;

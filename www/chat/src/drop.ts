@@ -4,7 +4,7 @@ import { byId } from "./dom";
 
 /** Calls `open` with the file, or `refuse` with plain words. */
 export function fileDoors(open: (file: File) => void, refuse: (words: string) => void): { pick: () => void } {
-  const input = byId<HTMLInputElement>("file");
+  const input = byId("file", HTMLInputElement);
   const veil = byId("drop");
 
   const take = (files: FileList | null | undefined): void => {

@@ -89,7 +89,10 @@ export class Engine {
     // A file of the reader's own is asked first what it is. The default is known to be small and supported, and its
     // header is not worth a second download.
     if (source instanceof File && !insist) {
-      const check = await checkSupport(await inspectModel(source, { signal }));
+      const info = await inspectModel(source, { signal });
+      const reason = info.unsupported[0];
+      if (reason) throw Object.assign(new Error(reason.message), { code: reason.code });
+      const check = await checkSupport(info);
       if (!check.ok) throw new DoubtfulFit(check.reasons.join(" "));
     }
     return await loadModel(source, {

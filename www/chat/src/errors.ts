@@ -12,7 +12,15 @@ export interface PlainError {
   code: string;
 }
 
-const WORDS: Record<string, [title: string, advice: string, remedy: Remedy]> = {
+type Words = [title: string, advice: string, remedy: Remedy];
+
+const BROKEN: Words = [
+  "Something in Rivulet broke",
+  "Load the model again. If it happens again, please report it with the words below.",
+  "retry-load",
+];
+
+const WORDS: Record<string, Words> = {
   "webgpu-unavailable": [
     "This browser offers no WebGPU here",
     "The model runs on the GPU through WebGPU. Open this page in a current Chrome, Edge, Firefox or Safari, or turn on graphics acceleration in the browser’s settings.",
@@ -81,11 +89,7 @@ const WORDS: Record<string, [title: string, advice: string, remedy: Remedy]> = {
   ],
   disposed: ["The model is no longer loaded", "Load it again: your conversation is still here.", "retry-load"],
   aborted: ["Stopped", "", "none"],
-  internal: [
-    "Something in Rivulet broke",
-    "Load the model again. If it happens again, please report it with the words below.",
-    "retry-load",
-  ],
+  internal: BROKEN,
 };
 
 /** The code of anything thrown; errors that are not Rivulet's own count as "internal". */
@@ -98,7 +102,7 @@ export function codeOf(error: unknown): string {
 /** Plain words for anything thrown by the package. */
 export function explain(error: unknown): PlainError {
   const code = codeOf(error);
-  const [title, advice, remedy] = WORDS[code]!;
+  const [title, advice, remedy] = WORDS[code] ?? BROKEN;
   const detail = error instanceof Error ? error.message : String(error);
   return { title, advice, detail, remedy, code };
 }

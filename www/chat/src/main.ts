@@ -40,7 +40,7 @@ const composer = new Composer({
   stop: () => void conversation.stop(),
 });
 const files = fileDoors((file) => void openFile(file), (words) => notice(words));
-const dialog = byId<HTMLDialogElement>("settings");
+const dialog = byId("settings", HTMLDialogElement);
 
 /** The model that the address asks for, or the default one. */
 function wanted(): Choice {
@@ -102,7 +102,7 @@ async function newChat(): Promise<void> {
 function redraw(state: State = engine.state): void {
   status.show(state, conversation.busy && state.phase === "ready");
   composer.setBusy(conversation.busy);
-  byId<HTMLButtonElement>("new-chat").disabled = conversation.empty;
+  byId("new-chat", HTMLButtonElement).disabled = conversation.empty;
   byId("welcome").hidden = !conversation.empty;
   document.body.toggleAttribute("data-busy", conversation.busy);
   drawStart(state);
@@ -118,7 +118,7 @@ function drawStart(state: State): void {
   const ready = state.phase === "ready";
   byId("start-name").textContent = state.choice.name;
   byId("start-note").textContent = note(state);
-  const button = byId<HTMLButtonElement>("load");
+  const button = byId("load", HTMLButtonElement);
   button.textContent = state.phase === "loading" ? "Loading…" : ready ? "Loaded" : "Load model";
   button.disabled = state.phase === "loading" || ready;
   document.querySelector("#start .trouble")?.remove();
@@ -238,7 +238,7 @@ async function start(): Promise<void> {
 }
 
 function fileDoorsClosed(): void {
-  for (const id of ["pick-other", "load-default"]) byId<HTMLButtonElement>(id).disabled = true;
+  for (const id of ["pick-other", "load-default"]) byId(id, HTMLButtonElement).disabled = true;
 }
 
 start().catch((error: unknown) => {

@@ -74,8 +74,8 @@ export class MarkdownView {
   update(text: string, streaming: boolean): void {
     const tokens = marked.lexer(streaming ? healTail(text) : text);
     const shown = tokens.filter((token) => token.type !== "space" && token.type !== "def");
-    let same = 0;
-    while (same < shown.length && same < this.blocks.length && this.blocks[same]!.raw === shown[same]!.raw) same += 1;
+    const changed = shown.findIndex((token, i) => token.raw !== this.blocks[i]?.raw);
+    const same = changed < 0 ? shown.length : changed;
     for (const block of this.blocks.splice(same)) for (const node of block.nodes) node.parentNode?.removeChild(node);
     for (const token of shown.slice(same)) {
       const nodes = this.render(token, tokens);
@@ -85,7 +85,7 @@ export class MarkdownView {
   }
 
   private render(token: Token, all: TokensList): Node[] {
-    const list = Object.assign([token], { links: all.links }) as TokensList;
+    const list: TokensList = Object.assign([token], { links: all.links });
     const html = marked.parser(list);
     const fragment = purify.sanitize(html, { ALLOWED_TAGS, ALLOWED_ATTR, RETURN_DOM_FRAGMENT: true, ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i });
     for (const table of fragment.querySelectorAll("table")) wrapTable(table);

@@ -24,8 +24,8 @@ export class Status {
   private readonly root = byId("status");
   private readonly text = byId("status-text");
   private readonly detail = byId("status-detail");
-  private readonly action = byId<HTMLButtonElement>("status-action");
-  private readonly bar = byId<HTMLProgressElement>("bar");
+  private readonly action = byId("status-action", HTMLButtonElement);
+  private readonly bar = byId("bar", HTMLProgressElement);
   private onAction: () => void = () => {};
   private last = "";
 

@@ -31,12 +31,7 @@ export async function whatIsMissing(): Promise<Missing | null> {
   if (!("gpu" in navigator) || !navigator.gpu) {
     return { title: "This browser has no WebGPU", reason: "The page looked for navigator.gpu and did not find it.", steps: [...turnItOn(), `Browsers that have it: ${BROWSERS}`] };
   }
-  let adapter: GPUAdapter | null = null;
-  try {
-    adapter = await navigator.gpu.requestAdapter();
-  } catch {
-    adapter = null;
-  }
+  const adapter = await navigator.gpu.requestAdapter().catch(() => null);
   if (adapter) return null;
   return {
     title: "WebGPU is here, but no GPU answers",

@@ -119,9 +119,10 @@ export class Host {
     if (!this.loaded) {
       const entry = { key, model: this.load(choice) };
       this.loaded = entry;
-      entry.model.catch(() => {
+      const drop = (): void => {
         if (this.loaded === entry) this.loaded = null;
-      });
+      };
+      entry.model.then((model) => void model.lost.then(drop), drop);
     }
     const report = setInterval(() => listener.note(this.loadingNote), 250);
     try {
@@ -138,18 +139,13 @@ export class Host {
     this.loadingNote = "Loading the model…";
     const source = choice.kind === "url" ? choice.url : await storedModel();
     if (!source) throw new ExtensionError("model-missing");
-    const model = await loadModel(source, {
+    return await loadModel(source, {
       contextLength: CONTEXT_LENGTH,
       onProgress: ({ loaded, total }) => {
         const share = total > 0 ? ` ${Math.floor((100 * loaded) / total)} %` : "";
         this.loadingNote = `Loading the model…${share}`;
       },
     });
-    void model.lost.then(() => {
-      if (this.loaded?.key === JSON.stringify(choice)) this.loaded = null;
-      return model.dispose().catch(() => {});
-    });
-    return model;
   }
 
   private rest(): void {

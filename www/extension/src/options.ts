@@ -9,10 +9,12 @@ import { forgetModel, storedModel, storeModel } from "./library";
 import { parseShortcut } from "./shortcut";
 import { codeOf, wordsFor } from "./words";
 
-function byId<T extends HTMLElement = HTMLElement>(id: string): T {
+function byId(id: string): HTMLElement;
+function byId<T extends HTMLElement>(id: string, type: new () => T): T;
+function byId(id: string, type: new () => HTMLElement = HTMLElement): HTMLElement {
   const element = document.getElementById(id);
-  if (!element) throw new Error(`options.html has no element with id "${id}"`);
-  return element as T;
+  if (!(element instanceof type)) throw new Error(`options.html has no ${type.name} with id "${id}"`);
+  return element;
 }
 
 const mb = (bytes: number): string => (bytes >= 1e9 ? `${(bytes / 1e9).toFixed(1)} GB` : `${(bytes / 1e6).toFixed(0)} MB`);
@@ -91,7 +93,7 @@ async function takeFile(file: File): Promise<void> {
   const mine = new AbortController();
   busy = mine;
   trouble("");
-  const bar = byId<HTMLProgressElement>("bar");
+  const bar = byId("bar", HTMLProgressElement);
   try {
     // What it is comes first: copying gigabytes of something else helps nobody.
     const info = await inspectModel(file, { signal: mine.signal });
@@ -124,8 +126,8 @@ async function forget(): Promise<void> {
 }
 
 function manner(): void {
-  const length = byId<HTMLInputElement>("max-tokens");
-  const temperature = byId<HTMLInputElement>("temperature");
+  const length = byId("max-tokens", HTMLInputElement);
+  const temperature = byId("temperature", HTMLInputElement);
   const fill = (): void => {
     const now = readManner();
     length.value = String(now.maxTokens);
@@ -158,7 +160,7 @@ function start(): void {
   chrome.runtime.onMessage.addListener((message: unknown) => {
     if ((message as { type?: unknown } | null)?.type === "trigger") completer.trigger();
   });
-  const file = byId<HTMLInputElement>("file");
+  const file = byId("file", HTMLInputElement);
   file.addEventListener("change", () => {
     const chosen = file.files?.[0];
     file.value = "";
@@ -166,7 +168,7 @@ function start(): void {
   });
   byId("address-form").addEventListener("submit", (event) => {
     event.preventDefault();
-    const url = byId<HTMLInputElement>("address").value.trim();
+    const url = byId("address", HTMLInputElement).value.trim();
     if (/^(https:\/\/|hf:\/\/|http:\/\/(localhost|127\.0\.0\.1)[:/])./.test(url)) void choose({ kind: "url", url });
     else trouble("An address of a model begins with https:// or hf:// and ends in the name of a GGUF file.");
   });

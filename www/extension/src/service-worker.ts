@@ -25,7 +25,7 @@ chrome.runtime.onMessage.addListener((message: unknown, sender, respond: (answer
 chrome.action.onClicked.addListener(() => void chrome.runtime.openOptionsPage());
 chrome.runtime.onInstalled.addListener(({ reason }) => {
   void publishShortcut();
-  if (reason === chrome.runtime.OnInstalledReason.INSTALL) void chrome.runtime.openOptionsPage();
+  if (reason === "install") void chrome.runtime.openOptionsPage();
 });
 chrome.runtime.onStartup.addListener(() => void publishShortcut());
 

@@ -27,3 +27,4 @@ pub mod quant;
 #[cfg(feature = "reference")]
 pub mod reference;
 pub mod sample;
+pub mod text;

@@ -1,0 +1,228 @@
+//! Chat templates: Jinja, as `transformers` runs it.
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::ValueKind;
+use minijinja::{Environment, ErrorKind, UndefinedBehavior, Value};
+
+use super::strftime::DateTime;
+use super::tokenizer::Tokenizer;
+use super::{json, python};
+use crate::err;
+use crate::error::{Error, Result};
+use crate::gguf::Metadata;
+
+/// The longest template, in bytes: fifteen times the longest in use (17 KB).
+const MAX_TEMPLATE_BYTES: usize = 256 << 10;
+
+/// The work that a template may do, in minijinja's fuel: about one an instruction, and one for each 64 bytes of text
+/// that it makes. What real templates need for a conversation of a page is below 3,000.
+const BASE_FUEL: u64 = 100_000;
+
+/// Fuel for each byte of messages, tools and variables: enough to copy all of it 64 times over.
+const FUEL_A_BYTE: u64 = 1;
+
+/// Fuel for each message or other value in them.
+const FUEL_A_VALUE: u64 = 200;
+
+/// How deep templates may nest calls, in minijinja's measure. The stack of wasm is 1 MiB.
+const MAX_RECURSION: usize = 120;
+
+/// The name of the template that is used where there are tools.
+const TOOL_USE: &str = "tool_use";
+const DEFAULT: &str = "default";
+
+/// A model's chat template. Templates come with files, so they are hostile: they can reach nothing but the values they
+/// are given, and their work, memory, nesting and output are bounded.
+pub struct ChatTemplate {
+    environment: Environment<'static>,
+    bos_token: Option<String>,
+    eos_token: Option<String>,
+}
+
+/// What a conversation is rendered with, besides its messages.
+#[derive(Debug, Clone)]
+pub struct RenderOptions {
+    /// The tools that the model may call, or none.
+    pub tools: Option<Value>,
+    /// More variables, by name (`enable_thinking`, `bos_token`, …), or [`Value::UNDEFINED`].
+    pub variables: Value,
+    /// Whether to end with the beginning of an answer.
+    pub add_generation_prompt: bool,
+    /// What `strftime_now` takes for now.
+    pub now: DateTime,
+}
+
+impl std::fmt::Debug for ChatTemplate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ChatTemplate")
+    }
+}
+
+impl ChatTemplate {
+    /// Compiles a template. Errors: `bad-template` with the line, for a syntax error or a template that is too long.
+    pub fn new(source: &str) -> Result<Self> {
+        let mut environment = Environment::new();
+        let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
+        environment.set_syntax(syntax.map_err(|e| err!(Internal, "chat template: {e}"))?);
+        environment.set_undefined_behavior(UndefinedBehavior::Lenient);
+        environment.set_recursion_limit(MAX_RECURSION);
+        environment.set_unknown_method_callback(python::method);
+        environment.set_formatter(|out, state, value| {
+            let text = match value.as_str() {
+                Some(text) => return Ok(out.write_str(text)?),
+                None => python::to_str(state, value)?,
+            };
+            Ok(out.write_str(&text)?)
+        });
+        environment.add_filter("tojson", json::tojson);
+        environment.add_filter("string", python::string);
+        environment.add_filter("join", python::join);
+        environment.add_function("raise_exception", |message: String| -> Result<Value, minijinja::Error> {
+            Err(minijinja::Error::new(ErrorKind::InvalidOperation, message))
+        });
+        let mut this = Self { environment, bos_token: None, eos_token: None };
+        this.add(DEFAULT, source)?;
+        Ok(this)
+    }
+
+    /// The template of a file: `tokenizer.chat_template`, or else `tokenizer.chat_template.default`; where there is a
+    /// `tokenizer.chat_template.tool_use` too, that one is used with tools. `bos_token` and `eos_token` are the
+    /// tokenizer's. `None` where the file has none (a base model).
+    ///
+    /// Errors: `bad-template` as [`Self::new`]; `bad-file` for a key of another type than string.
+    pub fn from_metadata(meta: &Metadata, tokenizer: &Tokenizer) -> Result<Option<Self>> {
+        let source = match meta.string("tokenizer.chat_template")? {
+            Some(source) => Some(source),
+            None => meta.string("tokenizer.chat_template.default")?,
+        };
+        let Some(source) = source else { return Ok(None) };
+        let mut this = Self::new(source)?;
+        if let Some(source) = meta.string("tokenizer.chat_template.tool_use")? {
+            this.add(TOOL_USE, source)?;
+        }
+        let text = |id: Option<u32>| id.and_then(|id| tokenizer.token_text(id)).map(str::to_owned);
+        this.bos_token = text(tokenizer.bos());
+        this.eos_token = text(tokenizer.eos());
+        Ok(Some(this))
+    }
+
+    fn add(&mut self, name: &'static str, source: &str) -> Result<()> {
+        if source.len() > MAX_TEMPLATE_BYTES {
+            return Err(err!(BadTemplate, "chat template: expected at most {MAX_TEMPLATE_BYTES} bytes, found {}", source.len()));
+        }
+        self.environment.add_template_owned(name, without_generation_tags(source)).map_err(|e| bad_template(&e))
+    }
+
+    /// Renders `messages`, a list of `{role, content, …}`, to the text of a prompt.
+    ///
+    /// Errors: `bad-option` for messages that are no list, tools that are no list or variables that are no map;
+    /// `bad-template` with the line where the template fails or raises an exception, or does more work than it may.
+    pub fn render(&self, messages: &Value, options: &RenderOptions) -> Result<String> {
+        let list = |value: &Value| matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable);
+        if !list(messages) {
+            return Err(err!(BadOption, "messages: expected a list, found {}", messages.kind()));
+        }
+        let tools = options.tools.clone().filter(|tools| !tools.is_none() && !tools.is_undefined());
+        if let Some(tools) = tools.as_ref().filter(|tools| !list(tools)) {
+            return Err(err!(BadOption, "tools: expected a list, found {}", tools.kind()));
+        }
+        let mut variables: Vec<(String, Value)> = Vec::new();
+        let mut set = |name: &str, value: Option<Value>| {
+            if let Some(value) = value {
+                variables.retain(|(known, _)| known != name);
+                variables.push((name.to_owned(), value));
+            }
+        };
+        set("bos_token", self.bos_token.clone().map(Value::from));
+        set("eos_token", self.eos_token.clone().map(Value::from));
+        match options.variables.kind() {
+            ValueKind::Undefined | ValueKind::None => {}
+            ValueKind::Map => {
+                for key in options.variables.try_iter().map_err(|e| bad_template(&e))? {
+                    set(key.as_str().unwrap_or_default(), options.variables.get_item(&key).ok());
+                }
+            }
+            other => return Err(err!(BadOption, "template variables: expected a map, found {other}")),
+        }
+        let now = options.now;
+        let strftime = move |format: &str| now.strftime(format);
+        set("strftime_now", Some(Value::from_function(strftime)));
+        set("messages", Some(messages.clone()));
+        set("tools", Some(tools.clone().unwrap_or_else(|| Value::from(()))));
+        set("documents", Some(documents(&options.variables)));
+        set("add_generation_prompt", Some(Value::from(options.add_generation_prompt)));
+
+        let mut environment = self.environment.clone();
+        let (bytes, values) = variables.iter().fold((0, 0), |sum, (_, value)| size(value, sum, 0));
+        environment.set_fuel(Some(BASE_FUEL + bytes * FUEL_A_BYTE + values * FUEL_A_VALUE));
+        let name = match environment.get_template(TOOL_USE) {
+            Ok(_) if tools.is_some() => TOOL_USE,
+            _ => DEFAULT,
+        };
+        let template = environment.get_template(name).map_err(|e| bad_template(&e))?;
+        template.render(Value::from_pairs(variables)).map_err(|e| bad_template(&e))
+    }
+}
+
+/// `documents` is none where the caller gives none, as in `transformers`.
+fn documents(variables: &Value) -> Value {
+    let given = variables.get_attr("documents").ok().filter(|value| !value.is_undefined());
+    given.unwrap_or_else(|| Value::from(()))
+}
+
+/// Adds the bytes of strings and the number of values in `value`, to a depth that real messages do not reach.
+fn size(value: &Value, (mut bytes, mut values): (u64, u64), depth: usize) -> (u64, u64) {
+    values += 1;
+    if let Some(text) = value.as_str() {
+        return (bytes + text.len() as u64, values);
+    }
+    let container = matches!(value.kind(), ValueKind::Seq | ValueKind::Map);
+    if let Some(items) = value.try_iter().ok().filter(|_| container && depth < 32) {
+        for item in items {
+            let child = if value.kind() == ValueKind::Map { value.get_item(&item).unwrap_or_default() } else { item };
+            (bytes, values) = size(&child, (bytes, values), depth + 1);
+        }
+    }
+    (bytes, values)
+}
+
+/// `transformers` marks what the model wrote by `{% generation %}` … `{% endgeneration %}`, which prints as if it were
+/// not there. minijinja has no such tag, so it becomes an `if` that is always true.
+fn without_generation_tags(source: &str) -> String {
+    let mut out = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(at) = rest.find("{%") {
+        let (before, tag) = rest.split_at(at);
+        out.push_str(before);
+        rest = tag;
+        let Some(end) = tag.find("%}") else { break };
+        let inner = &tag[2..end];
+        let word = inner.trim_start_matches(['-', '+']).trim_end_matches(['-', '+']).trim();
+        match word {
+            "generation" => out.push_str(&tag[..end].replacen("generation", "if true", 1)),
+            "endgeneration" => out.push_str(&tag[..end].replacen("endgeneration", "endif", 1)),
+            _ => {
+                // Step over the opening only: a tag's text may hold anything.
+                out.push_str("{%");
+                rest = &tag[2..];
+                continue;
+            }
+        }
+        rest = &tag[end..];
+    }
+    out.push_str(rest);
+    out
+}
+
+fn bad_template(error: &minijinja::Error) -> Error {
+    let line = error.line().map(|line| format!(" line {line}:")).unwrap_or_default();
+    let detail = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
+    match error.kind() {
+        ErrorKind::OutOfFuel => {
+            err!(BadTemplate, "chat template:{line} expected less work, found that it never ends or makes too much text")
+        }
+        // What `raise_exception` says is the whole message.
+        ErrorKind::InvalidOperation => err!(BadTemplate, "chat template:{line} {detail}"),
+        kind => err!(BadTemplate, "chat template:{line} {kind}: {detail}"),
+    }
+}

@@ -32,6 +32,7 @@ test("tally: a build error, a run past its limit and a run of nothing are failur
   ]);
   assert.deepEqual(counts(tally("lines", 0, "")), [0, 1, 0]);
   assert.deepEqual(counts(tally("lines", 0, "skip a: no browser")), [0, 1, 1]);
+  assert.deepEqual(counts(tally("note", 0, "skip a: no browser")), [0, 0, 1]);
 });
 
 test("tally reads our own lines, colours and carriage returns notwithstanding", () => {

@@ -139,10 +139,7 @@ class LoadedModel implements Model {
       checkOptions("generate", options);
       const wirePrompt = checkPrompt(prompt);
       const wireOptions = without(options, "signal", "onToken");
-      if (typeof options.stop === "string") wireOptions["stop"] = [options.stop];
-      if (options.logitBias && !(options.logitBias instanceof Map)) {
-        wireOptions["logitBias"] = new Map(Object.entries(options.logitBias).map(([id, bias]) => [Number(id), bias]));
-      }
+      if (options.logitBias instanceof Map) wireOptions["logitBias"] = [...options.logitBias];
       const { signal } = options;
       if (signal?.aborted) {
         run.resolve(emptyAborted());

@@ -25,6 +25,7 @@ const A_SIGNAL = [
   "an AbortSignal",
   (v: unknown) => isObject(v) && typeof (v as AbortSignal).aborted === "boolean" && "addEventListener" in (v as object),
 ] as const;
+const STRINGS = ["an array of strings", (v: unknown) => Array.isArray(v) && v.every(isString)] as const;
 const ONE_OF = (...names: string[]) => [names.map((n) => `"${n}"`).join(" or "), (v: unknown) => names.includes(v as string)] as const;
 
 const SOURCE = {
@@ -53,7 +54,12 @@ export const KNOWN = {
     topK: A_COUNT,
     topP: A_NUMBER,
     minP: A_NUMBER,
+    typicalP: A_NUMBER,
     repetitionPenalty: A_NUMBER,
+    frequencyPenalty: A_NUMBER,
+    presencePenalty: A_NUMBER,
+    penaltyWindow: A_COUNT,
+    order: STRINGS,
     logitBias: ["an object or a Map from token id to number", isObject],
     seed: A_COUNT,
     stop: [
@@ -61,7 +67,9 @@ export const KNOWN = {
       (v: unknown) => isString(v) || (Array.isArray(v) && v.every(isString)),
     ],
     ignoreEos: A_BOOLEAN,
-    logprobs: A_BOOLEAN,
+    parseSpecial: A_BOOLEAN,
+    tools: ["an array", Array.isArray],
+    templateVars: AN_OBJECT,
     signal: A_SIGNAL,
     onToken: A_FUNCTION,
   },

@@ -68,8 +68,18 @@ export interface GenerateOptions {
   topP?: number;
   /** Keeps tokens at least p times as probable as the most probable one. 0 keeps all. */
   minP?: number;
-  /** Divides the logits of tokens that occurred; 1 is off. */
+  /** Keeps the tokens whose surprise is nearest the expected one, until their probability reaches p. 1 keeps all. */
+  typicalP?: number;
+  /** Divides the logits of tokens that occurred (and multiplies negative ones); 1 is off. */
   repetitionPenalty?: number;
+  /** Subtracted from a token's logit for each time it occurred; 0 is off. */
+  frequencyPenalty?: number;
+  /** Subtracted from the logit of every token that occurred; 0 is off. */
+  presencePenalty?: number;
+  /** How many of the last tokens, of prompt and answer, the penalties see; all by default. */
+  penaltyWindow?: number;
+  /** The order in which the options above are applied, by their names; penalties, topK, typicalP, topP, minP, temperature by default. */
+  order?: readonly string[];
   /** Added to the logits of token ids before anything else: `{ 42: -100 }`. */
   logitBias?: Record<number, number> | Map<number, number>;
   /** The seed of the random numbers: the same seed gives the same text. Random by default. */
@@ -78,8 +88,12 @@ export interface GenerateOptions {
   stop?: string | readonly string[];
   /** Goes on past end-of-generation tokens. */
   ignoreEos?: boolean;
-  /** Gives each token's log-probability. */
-  logprobs?: boolean;
+  /** Recognises special tokens such as `<|im_end|>` in a raw prompt; false by default. */
+  parseSpecial?: boolean;
+  /** Descriptions of tools for the chat template. */
+  tools?: readonly object[];
+  /** More variables for the chat template, such as `enable_thinking`. */
+  templateVars?: Record<string, unknown>;
   /** Aborts: `run.done` resolves with what there is, finishReason `aborted`. */
   signal?: AbortSignal;
   /** Called once per sampled token, in order. What it throws ends the run and rejects `run.done`. */

@@ -1,0 +1,110 @@
+//! Sources of bytes, the clock and the abort flag, as JavaScript supplies them.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use wasm_bindgen::prelude::*;
+use wasm_bindgen_futures::JsFuture;
+
+use super::convert::source_error;
+use crate::engine::{ByteSource, Clock};
+use crate::err;
+use crate::error::Result;
+
+/// The largest size that a JS number holds exactly.
+const MAX_SAFE_INTEGER: f64 = 9_007_199_254_740_991.0;
+
+#[wasm_bindgen]
+extern "C" {
+    /// `{ size: number, read(offset: number, length: number): Promise<Uint8Array> }`
+    #[wasm_bindgen(typescript_type = "ByteSource")]
+    pub type JsByteSource;
+
+    #[wasm_bindgen(method, getter)]
+    fn size(this: &JsByteSource) -> f64;
+
+    #[wasm_bindgen(method, catch)]
+    fn read(this: &JsByteSource, offset: f64, length: f64) -> std::result::Result<js_sys::Promise, JsValue>;
+
+    #[wasm_bindgen(js_namespace = performance, js_name = now)]
+    fn performance_now() -> f64;
+}
+
+/// A [`ByteSource`] over a JS object.
+pub struct JsSource {
+    source: JsByteSource,
+    len: u64,
+}
+
+impl JsSource {
+    /// Errors: `bad-option` where `size` is no length.
+    pub fn new(source: JsByteSource) -> Result<Self> {
+        let size = source.size();
+        if !(0.0..=MAX_SAFE_INTEGER).contains(&size) || size.fract() != 0.0 {
+            return Err(err!(BadOption, "source: expected a size in bytes, found {size}"));
+        }
+        Ok(Self { source, len: size as u64 })
+    }
+}
+
+impl ByteSource for JsSource {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    async fn read(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        let promise = self.source.read(offset as f64, buf.len() as f64).map_err(|e| source_error(&e))?;
+        let bytes = JsFuture::from(promise).await.map_err(|e| source_error(&e))?;
+        let bytes = bytes
+            .dyn_into::<js_sys::Uint8Array>()
+            .map_err(|found| err!(Internal, "source: expected a Uint8Array, found {found:?}"))?;
+        if bytes.length() as usize != buf.len() {
+            return Err(err!(
+                Integrity,
+                "source: expected {} bytes at offset {offset}, found {}; load the file again",
+                buf.len(),
+                bytes.length()
+            ));
+        }
+        bytes.copy_to(buf);
+        Ok(())
+    }
+}
+
+/// The page's or worker's monotonic clock.
+pub struct PerformanceClock;
+
+impl Clock for PerformanceClock {
+    fn now_ms(&self) -> f64 {
+        performance_now()
+    }
+}
+
+/// A flag that a running call polls between steps.
+#[wasm_bindgen]
+#[derive(Default)]
+pub struct AbortFlag {
+    set: Rc<Cell<bool>>,
+}
+
+#[wasm_bindgen]
+impl AbortFlag {
+    /// A flag that is not set.
+    #[wasm_bindgen(constructor)]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets it; there is no way back.
+    pub fn abort(&self) {
+        self.set.set(true);
+    }
+}
+
+impl AbortFlag {
+    /// What the engine polls; it outlives the JS object.
+    pub fn watch(&self) -> impl Fn() -> bool + 'static {
+        let set = self.set.clone();
+        move || set.get()
+    }
+}

@@ -1,0 +1,354 @@
+// The tests of a browser, in the order in which they run. Each gets `page()` (one page for all), `fresh()` (one of its own),
+// the golden data, and `say` for measurements. Functions given to `evaluate` run in the page, where `harness` is.
+import assert from "node:assert/strict";
+
+const { equal, deepEqual, ok } = assert;
+
+/** Greedy, as long as nothing else is said. Few tokens: a GPU made of a CPU gives a handful of tokens a second. */
+const greedy = (maxTokens) => ({ maxTokens, temperature: 0, ignoreEos: true });
+
+const evaluateGenerate = (page, name, prompt, options) =>
+  page.evaluate(([n, p, o]) => globalThis.harness.generate(n, p, o), [name, prompt, options]);
+
+const evaluateLoad = (page, name, source, options = {}) =>
+  page.evaluate(([n, s, o]) => globalThis.harness.load(n, s, o), [name, source, options]);
+
+const dispose = (page, name) =>
+  page.evaluate(async (n) => {
+    await globalThis.harness.models.get(n)?.dispose();
+    globalThis.harness.models.delete(n);
+  }, name);
+
+/** What every way of consuming a run gave must be one and the same. */
+function consistent(result) {
+  equal(result.error, undefined, `the run failed: ${JSON.stringify(result.error)}`);
+  equal(result.iterated, result.text, "the streamed text is not the final text");
+  equal(result.called, result.text, "onToken's text is not the final text");
+  deepEqual(result.iteratedIds, result.tokens, "the streamed ids are not the final ids");
+  deepEqual(result.indices, result.tokens.map((_, i) => i), "onToken was not called once a token, in order");
+}
+
+/** SmolLM2, loaded once and kept for the tests that follow. */
+async function smollm2(t) {
+  if (!t.model) t.skip("RIVULET_MODELS has no SmolLM2");
+  const page = await t.page();
+  if (!(await page.evaluate(() => globalThis.harness.models.has("smollm2")))) {
+    // f32 for the cache: the golden ids were computed with it.
+    const began = Date.now();
+    const { info, phases } = await evaluateLoad(page, "smollm2", t.model, { contextLength: 512, kvType: "f32" });
+    t.say(`loaded in ${((Date.now() - began) / 1000).toFixed(1)} s: ${phases.join(", ")}; ${JSON.stringify(info.device)}`);
+    equal(info.architecture, "llama");
+    equal(info.quantization, "Q4_1");
+    equal(info.vocabularySize, 49152);
+  }
+  return page;
+}
+
+export const tests = [
+  {
+    name: "every linked shader compiles",
+    async run(t) {
+      if (!t.shaders) t.skip("neither RIVULET_SHADERS nor RIVULET_BIN is given");
+      const page = await t.fresh();
+      const { compiled, failed, skipped, info } = await page.evaluate((names) => globalThis.harness.shaders(names), t.shaders);
+      await page.close();
+      t.say(`${compiled} compiled on ${info}, ${skipped.length} want what it lacks`);
+      for (const missing of new Set(skipped.map((s) => s.missing))) {
+        const count = skipped.filter((s) => s.missing === missing).length;
+        console.log(`skip ${t.browser.name}: ${count} shaders with ${missing}: this adapter lacks it`);
+      }
+      equal(failed.length, 0, `${failed.length} failed, such as ${failed[0]?.name}: ${failed[0]?.message}`);
+      ok(compiled > 0);
+    },
+  },
+  {
+    name: "what is supported is said before anything is downloaded",
+    async run(t) {
+      if (!t.tiny) t.skip("tests/data/models/q-llama is not there");
+      const page = await t.page();
+      const { info, support } = await page.evaluate(async (url) => {
+        const model = await globalThis.harness.inspectModel(url);
+        return { info: model, support: await globalThis.harness.checkSupport(model, { contextLength: 256 }) };
+      }, `${t.tiny.url}Q4_0.gguf`);
+      equal(info.architecture, "llama");
+      equal(info.quantization, "Q4_0");
+      equal(info.vocabularySize, 512);
+      deepEqual(info.unsupported, []);
+      equal(support.ok, true, support.reasons.join("; "));
+      ok(support.memoryBytes > info.weightBytes);
+      ok(support.adapter);
+    },
+  },
+  {
+    name: "small models of every format continue as the reference does",
+    async run(t) {
+      if (!t.tiny) t.skip("tests/data/models/q-llama is not there");
+      const page = await t.page();
+      const wrong = [];
+      let count = 0;
+      for (const { format, file, prompts } of t.tiny.golden.formats) {
+        if (!t.tiny.has(file)) continue;
+        const prompt = prompts.find((p) => p.name === "short") ?? prompts[0];
+        // Up to the first step at which the two best tokens are too close to call.
+        const close = prompt.greedy_margins.findIndex((margin) => margin < 2e-2);
+        const expected = prompt.greedy_f32_dequant.slice(0, Math.min(close < 0 ? 8 : close, 8));
+        await evaluateLoad(page, "tiny", t.tiny.url + file, { contextLength: 128, kvType: "f32" });
+        const result = await evaluateGenerate(page, "tiny", t.tiny.golden.prompt_ids[prompt.name], greedy(expected.length));
+        await dispose(page, "tiny");
+        count++;
+        consistent(result);
+        if (JSON.stringify(result.tokens) !== JSON.stringify(expected)) wrong.push(`${format}: ${result.tokens} for ${expected}`);
+      }
+      t.say(`${count} formats`);
+      ok(count > 0);
+      deepEqual(wrong, []);
+    },
+  },
+  {
+    name: "damaged files end in results or errors",
+    async run(t) {
+      if (!t.tiny) t.skip("tests/data/models/q-llama is not there");
+      const page = await t.fresh();
+      const { codes, bad, failed, slowest } = await page.evaluate((arg) => globalThis.harness.corruptions(arg), {
+        url: `${t.tiny.url}Q4_0.gguf`,
+        headerLength: 13_000,
+        count: 1000,
+        loads: 40,
+        options: { contextLength: 64 },
+      });
+      await page.close();
+      t.say(`${JSON.stringify(codes)}; the slowest header took ${Math.round(slowest)} ms`);
+      equal(failed, 0, JSON.stringify(bad));
+      ok(codes.header > 100 && codes["bad-file"] > 200 && codes.generated > 0, `the damage is too light or too heavy: ${JSON.stringify(codes)}`);
+      ok(slowest < 5000, `a header took ${slowest} ms`);
+    },
+  },
+  {
+    name: "SmolLM2's text and ids",
+    async run(t) {
+      const page = await smollm2(t);
+      for (const { text, ids } of t.golden.prompts) {
+        const found = await page.evaluate(async (input) => {
+          const model = globalThis.harness.models.get("smollm2");
+          const tokens = await model.tokenize(input);
+          return { ids: [...tokens], back: await model.detokenize(tokens), count: await model.countTokens(input) };
+        }, text);
+        deepEqual(found.ids, ids, `ids of ${JSON.stringify(text.slice(0, 20))}`);
+        equal(found.back, text);
+        equal(found.count, ids.length);
+      }
+      const rendered = await page.evaluate(
+        (content) => globalThis.harness.models.get("smollm2").applyChatTemplate([{ role: "user", content }]),
+        t.golden.chat.user,
+      );
+      ok(rendered.includes(`<|im_start|>user\n${t.golden.chat.user}<|im_end|>`), rendered);
+      ok(rendered.endsWith("<|im_start|>assistant\n"), rendered);
+    },
+  },
+  {
+    name: "SmolLM2 continues as the f32 reference does",
+    async run(t) {
+      const page = await smollm2(t);
+      const { text, greedy: expected } = t.golden.prompts[0];
+      const result = await evaluateGenerate(page, "smollm2", text, greedy(12));
+      consistent(result);
+      deepEqual(result.tokens, expected.slice(0, 12));
+      equal(result.finishReason, "length");
+      equal(result.usage.promptTokens, 5);
+      equal(result.usage.completionTokens, 12);
+      t.say(`first token after ${Math.round(result.timings.ttftMs)} ms, then ${result.timings.decodeTps.toFixed(2)} tokens/s`);
+    },
+  },
+  {
+    name: "SmolLM2 answers in a chat, and tokens stream",
+    async run(t) {
+      const page = await smollm2(t);
+      const result = await evaluateGenerate(page, "smollm2", [{ role: "user", content: t.golden.chat.user }], { maxTokens: 16, temperature: 0 });
+      consistent(result);
+      equal(result.text, t.golden.chat.answer);
+      equal(result.finishReason, "stop");
+      ok(result.spread > 0, "all tokens came at once");
+      t.say(`${result.usage.promptTokens} prompt tokens at ${result.timings.prefillTps.toFixed(1)} tokens/s`);
+    },
+  },
+  {
+    name: "abort ends a run with what there is, and the next is right",
+    async run(t) {
+      const page = await smollm2(t);
+      const { text, greedy: expected } = t.golden.prompts[0];
+      const aborted = await page.evaluate(async (prompt) => {
+        const controller = new AbortController();
+        let at = 0;
+        const run = globalThis.harness.models.get("smollm2").generate(prompt, {
+          maxTokens: 200,
+          temperature: 0,
+          ignoreEos: true,
+          signal: controller.signal,
+          onToken: ({ index }) => {
+            if (index === 1) {
+              at = performance.now();
+              controller.abort();
+            }
+          },
+        });
+        const result = await run.done;
+        return { ...result, took: performance.now() - at };
+      }, text);
+      equal(aborted.finishReason, "aborted");
+      ok(aborted.tokens.length >= 2 && aborted.tokens.length < 40, `${aborted.tokens.length} tokens`);
+      deepEqual(aborted.tokens.slice(0, 2), expected.slice(0, 2));
+      t.say(`the abort took ${Math.round(aborted.took)} ms`);
+      ok(aborted.took < 15_000, `the abort took ${aborted.took} ms`);
+      const broken = await page.evaluate(async (prompt) => {
+        const run = globalThis.harness.models.get("smollm2").generate(prompt, { maxTokens: 200, temperature: 0, ignoreEos: true });
+        for await (const { index } of run) if (index === 0) break;
+        return (await run.done).finishReason;
+      }, text);
+      equal(broken, "aborted");
+      const next = await evaluateGenerate(page, "smollm2", text, greedy(4));
+      consistent(next);
+      deepEqual(next.tokens, expected.slice(0, 4));
+    },
+  },
+  {
+    name: "two generations at once do not interleave",
+    async run(t) {
+      const page = await smollm2(t);
+      const { text, greedy: expected } = t.golden.prompts[0];
+      const { texts, order, queued } = await page.evaluate(async (prompt) => {
+        const model = globalThis.harness.models.get("smollm2");
+        const seen = [];
+        const options = (name) => ({ maxTokens: 4, temperature: 0, ignoreEos: true, onToken: () => seen.push(name) });
+        const controller = new AbortController();
+        const a = model.generate(prompt, options("a"));
+        const b = model.generate(prompt, options("b"));
+        const c = model.generate(prompt, { ...options("c"), signal: controller.signal });
+        controller.abort();
+        const first = await c.done;
+        const doneFirst = seen.length === 0;
+        const results = await Promise.all([a.done, b.done]);
+        return { texts: results.map((r) => r.tokens), order: seen.join(""), queued: doneFirst ? first.finishReason : "late" };
+      }, text);
+      deepEqual(texts, [expected.slice(0, 4), expected.slice(0, 4)]);
+      equal(order, "aaaabbbb");
+      equal(queued, "aborted");
+    },
+  },
+  {
+    name: "seeds, log-probabilities and stop strings",
+    async run(t) {
+      const page = await smollm2(t);
+      const { text } = t.golden.prompts[0];
+      const sampled = { maxTokens: 5, temperature: 1, topK: 40, topP: 0.95, seed: 7, ignoreEos: true };
+      const [one, two] = [await evaluateGenerate(page, "smollm2", text, sampled), await evaluateGenerate(page, "smollm2", text, sampled)];
+      consistent(one);
+      deepEqual(one.tokens, two.tokens, "the same seed gave different tokens");
+      const stopped = await evaluateGenerate(page, "smollm2", text, { ...greedy(12), stop: "The" });
+      consistent(stopped);
+      equal(stopped.finishReason, "stop-string");
+      ok(!stopped.text.includes("The"), stopped.text);
+    },
+  },
+  {
+    name: "wrong options are named",
+    async run(t) {
+      const page = await smollm2(t);
+      const errors = await page.evaluate(async () => {
+        const { models, outcome, loadModel } = globalThis.harness;
+        const model = models.get("smollm2");
+        const of = async (promise) => (await outcome(promise)).error ?? null;
+        return {
+          unknown: await of(model.generate("a", { topp: 0.5 }).done),
+          range: await of(model.generate("a", { topP: 7 }).done),
+          context: await of(model.generate("word ".repeat(3000)).done),
+          kv: await of(loadModel("/x.gguf", { kvType: "q3" })),
+          missing: await of(loadModel("/missing.gguf")),
+          notModel: await of(loadModel(new Blob(["<!doctype html><p>404</p>"]))),
+        };
+      });
+      equal(errors.unknown?.code, "bad-option");
+      ok(errors.unknown.message.includes("topp"));
+      equal(errors.range?.code, "bad-option");
+      ok(errors.range.message.includes("topP"), errors.range.message);
+      equal(errors.context?.code, "context-overflow");
+      equal(errors.kv?.code, "bad-option");
+      equal(errors.missing?.code, "network");
+      ok(errors.missing.message.includes("404"), errors.missing.message);
+      equal(errors.notModel?.code, "bad-file");
+    },
+  },
+  {
+    name: "a second page has a model of its own",
+    async run(t) {
+      await smollm2(t);
+      const { text, greedy: expected } = t.golden.prompts[0];
+      const page = await t.fresh();
+      await evaluateLoad(page, "smollm2", t.model, { contextLength: 128, kvType: "f32" });
+      const result = await evaluateGenerate(page, "smollm2", text, greedy(3));
+      consistent(result);
+      deepEqual(result.tokens, expected.slice(0, 3));
+      await page.close();
+      const first = await t.page();
+      deepEqual((await evaluateGenerate(first, "smollm2", text, greedy(3))).tokens, expected.slice(0, 3));
+    },
+  },
+  {
+    name: "dispose, and load again",
+    async run(t) {
+      const page = await smollm2(t);
+      const { text, greedy: expected } = t.golden.prompts[0];
+      const after = await page.evaluate(async (prompt) => {
+        const { models, outcome } = globalThis.harness;
+        const model = models.get("smollm2");
+        const run = model.generate(prompt, { maxTokens: 50, temperature: 0 });
+        const iterator = run[Symbol.asyncIterator]();
+        await iterator.next();
+        await Promise.all([model.dispose(), model.dispose()]);
+        models.delete("smollm2");
+        return { pending: (await outcome(run.done)).error, later: (await outcome(model.generate("a").done)).error };
+      }, text);
+      equal(after.pending?.code, "disposed");
+      equal(after.later?.code, "disposed");
+      // The default f16 cache this time, from a Blob, in place.
+      const again = await page.evaluate(
+        async ([url, prompt]) => {
+          const { loadModel } = globalThis.harness;
+          const blob = await (await fetch(url)).blob();
+          const model = await loadModel([blob.slice(0, 1000), blob.slice(1000)], { contextLength: 128, worker: false });
+          const result = await model.generate(prompt, { maxTokens: 3, temperature: 0, ignoreEos: true }).done;
+          await model.dispose();
+          return result;
+        },
+        [t.model, text],
+      );
+      deepEqual(again.tokens, expected.slice(0, 3));
+    },
+  },
+  {
+    name: "a lost device rejects what is pending",
+    async run(t) {
+      if (!t.tiny) t.skip("tests/data/models/q-llama is not there");
+      const page = await t.fresh();
+      const { run, lost } = await page.evaluate(async (url) => {
+        const { loadModel, outcome } = globalThis.harness;
+        const { requestDevice } = GPUAdapter.prototype;
+        let device;
+        GPUAdapter.prototype.requestDevice = async function (...args) {
+          device = await requestDevice.apply(this, args);
+          return device;
+        };
+        const model = await loadModel(url, { worker: false, contextLength: 128 });
+        GPUAdapter.prototype.requestDevice = requestDevice;
+        const pending = model.generate([1, 2, 3], { maxTokens: 100, ignoreEos: true });
+        await pending[Symbol.asyncIterator]().next();
+        device.destroy();
+        const result = { run: (await outcome(pending.done)).error, lost: (await model.lost).code };
+        await model.dispose();
+        return result;
+      }, `${t.tiny.url}Q4_0.gguf`);
+      await page.close();
+      equal(run?.code, "device-lost");
+      equal(lost, "device-lost");
+    },
+  },
+];

@@ -45,10 +45,3 @@ pub fn options<T: DeserializeOwned + Default>(what: &str, options: JsValue) -> R
 pub fn value(what: &str, value: JsValue) -> Result<crate::text::Value> {
     serde_wasm_bindgen::from_value(value).map_err(|e| err!(BadOption, "{what}: {e}"))
 }
-
-/// The local time, for templates that ask for the date.
-pub fn local_now() -> crate::text::DateTime {
-    let now = js_sys::Date::new_0();
-    let offset_ms = now.get_timezone_offset() * 60_000.0;
-    crate::text::DateTime::from_unix(((now.get_time() - offset_ms) / 1000.0).floor() as i64)
-}

@@ -7,12 +7,15 @@ use wasm_bindgen::prelude::*;
 
 use super::convert;
 use super::info::ModelInfo;
-use super::source::{AbortFlag, JsByteSource, JsSource, PerformanceClock};
-use crate::engine::{Engine, GenerateOptions, LoadOptions, Prompt};
+use super::source::{AbortFlag, BrowserHost, JsByteSource, JsSource};
+use crate::engine::{self, Engine, GenerateOptions, LoadOptions, Prompt};
 use crate::err;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::gpu::{Gpu, GpuOptions};
-use crate::text::{EncodeOptions, RenderOptions, Value};
+use crate::text::{EncodeOptions, Value};
+
+/// What exported functions return: an error is a JS `Error` with a `code`.
+type JsResult<T> = std::result::Result<T, JsValue>;
 
 /// A model on a device. It does one thing at a time: a call while another is under way is refused.
 #[wasm_bindgen]
@@ -41,10 +44,16 @@ struct TokenizeOptions {
     parse_special: bool,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct DetokenizeOptions {
     skip_special: bool,
+}
+
+impl Default for DetokenizeOptions {
+    fn default() -> Self {
+        Self { skip_special: true }
+    }
 }
 
 #[derive(Deserialize)]
@@ -61,13 +70,23 @@ impl Default for TemplateOptions {
     }
 }
 
+/// See `LoadedModelInfo` in `www/sdk/src/types.ts`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Loaded<H: Serialize, E: Serialize> {
+struct Loaded<'a> {
     #[serde(flatten)]
-    header: H,
-    #[serde(flatten)]
-    engine: E,
+    header: ModelInfo,
+    device: Device<'a>,
+    loaded_context_length: u32,
+    kv_type: crate::kernels::attention::KvType,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Device<'a> {
+    adapter: &'a str,
+    tier: &'a str,
+    memory_bytes: u64,
 }
 
 /// Splits an options object: the device's, and the rest.
@@ -83,6 +102,17 @@ fn split(options: &js_sys::Object) -> Result<(JsValue, JsValue)> {
     Ok((device.into(), rest.into()))
 }
 
+/// A string, ids, or messages.
+fn prompt(value: JsValue) -> Result<Prompt> {
+    if let Some(text) = value.as_string() {
+        return Ok(Prompt::Text(text));
+    }
+    match value.dyn_into::<js_sys::Uint32Array>() {
+        Ok(ids) => Ok(Prompt::Ids(ids.to_vec())),
+        Err(messages) => Ok(Prompt::Messages(convert::value("messages", messages)?)),
+    }
+}
+
 #[wasm_bindgen]
 impl Model {
     /// Loads a model onto a device. `on_progress({phase, loaded, total})` is called as it advances.
@@ -91,35 +121,142 @@ impl Model {
         options: js_sys::Object,
         on_progress: js_sys::Function,
         abort: &AbortFlag,
-    ) -> std::result::Result<Model, JsValue> {
-        Self::load_now(source, &options, &on_progress, abort.watch()).await.map_err(convert::error)
+    ) -> JsResult<Model> {
+        Self::load_now(source, &options, &on_progress, &abort.watch()).await.map_err(convert::error)
     }
 
+    /// What was loaded, and onto what.
+    pub fn info(&self) -> JsValue {
+        self.info.clone()
+    }
+
+    /// Continues a prompt: a string, a Uint32Array of ids or an array of messages. `on_token({id, text, logprob, index})` is
+    /// called for each token in order; what it throws is not seen here. An abort is no error: the result says so.
+    pub async fn generate(
+        &self,
+        prompt: JsValue,
+        options: JsValue,
+        on_token: js_sys::Function,
+        abort: &AbortFlag,
+    ) -> JsResult<JsValue> {
+        let cancel = abort.watch();
+        let generated = self.generate_now(prompt, options, &on_token, &cancel).await.map_err(convert::error)?;
+        convert::to_js(&generated)
+    }
+
+    /// The ids of a text. Options: `addBos` (false), `parseSpecial` (false).
+    pub fn tokenize(&self, text: &str, options: JsValue) -> JsResult<js_sys::Uint32Array> {
+        let encode = |engine: &Engine| {
+            let TokenizeOptions { add_bos, parse_special } = convert::options("tokenize", options)?;
+            engine.tokenizer().encode(text, EncodeOptions { parse_special, add_bos })
+        };
+        self.with(encode).map(|ids| js_sys::Uint32Array::from(ids.as_slice())).map_err(convert::error)
+    }
+
+    /// The text of ids. Options: `skipSpecial` (true).
+    pub fn detokenize(&self, ids: js_sys::Uint32Array, options: JsValue) -> JsResult<String> {
+        let decode = |engine: &Engine| {
+            let DetokenizeOptions { skip_special } = convert::options("detokenize", options)?;
+            engine.tokenizer().decode(&ids.to_vec(), skip_special)
+        };
+        self.with(decode).map_err(convert::error)
+    }
+
+    /// A conversation as the model's template writes it. Options: `tools`, `vars`, `addGenerationPrompt` (true).
+    #[wasm_bindgen(js_name = applyChatTemplate)]
+    pub fn apply_chat_template(&self, messages: JsValue, options: JsValue) -> JsResult<String> {
+        let render = |engine: &Engine| {
+            let TemplateOptions { tools, vars, add_generation_prompt } = convert::options("applyChatTemplate", options)?;
+            let messages = convert::value("messages", messages)?;
+            let options = GenerateOptions { tools, template_vars: vars, ..GenerateOptions::default() };
+            engine.render(&messages, &options, add_generation_prompt)
+        };
+        self.with(render).map_err(convert::error)
+    }
+
+    /// Frees the device's memory. A call under way frees it when it ends; abort it. Idempotent.
+    pub fn dispose(&self) {
+        self.disposed.set(true);
+        drop(self.engine.take());
+    }
+}
+
+impl Model {
     async fn load_now(
         source: JsByteSource,
         options: &js_sys::Object,
         on_progress: &js_sys::Function,
-        cancel: impl Fn() -> bool,
+        cancel: &dyn Fn() -> bool,
     ) -> Result<Model> {
         let (device, rest) = split(options)?;
         let device: DeviceOptions = convert::options("load", device)?;
         let options: LoadOptions = convert::options("load", rest)?;
         let source = JsSource::new(source)?;
-        let gpu = Gpu::request(GpuOptions { adapter: None, tier: device.tier, browser_subgroups: device.subgroups }).await?;
-        let mut thrown = None;
-        let mut progress = |p: crate::engine::Progress| {
-            let told = convert::to_js(&p).and_then(|p| on_progress.call1(&JsValue::NULL, &p));
-            if let Err(e) = told {
-                thrown.get_or_insert(e);
+        let mut progress = |p: engine::Progress| {
+            // The host's own callback: it posts a message, and has nobody to tell when that fails.
+            if let Ok(p) = convert::to_js(&p) {
+                let _ = on_progress.call1(&JsValue::NULL, &p);
             }
         };
-        let header = ModelInfo::of(&crate::engine::read_header(&source).await?)?;
-        let engine = Engine::load(&source, gpu, options, PerformanceClock, &mut progress, &cancel).await?;
-        if let Some(e) = thrown {
-            return Err(err!(Internal, "a progress callback failed: {e:?}"));
-        }
-        let info = convert::to_js(&Loaded { header, engine: engine.info() })
-            .map_err(|_| err!(Internal, "the model's description could not be handed to JavaScript"))?;
+        let gpu = Gpu::request(GpuOptions { adapter: None, tier: device.tier, browser_subgroups: device.subgroups }).await?;
+        progress(engine::Progress { phase: "header", loaded: 0, total: 0 });
+        let header = engine::read_header(&source).await?;
+        let described = ModelInfo::of(&header)?;
+        let engine = Engine::load_header(header, &source, gpu, &options, Box::new(BrowserHost), &mut progress, cancel).await?;
+        let loaded = engine.info();
+        let report = engine.gpu().report();
+        let info = Loaded {
+            header: described,
+            device: Device { adapter: &report.name, tier: &report.tier, memory_bytes: loaded.memory_bytes },
+            loaded_context_length: loaded.context_length,
+            kv_type: loaded.kv_type,
+        };
+        let info = convert::to_js(&info).map_err(|_| err!(Internal, "the model's description cannot be handed to JavaScript"))?;
         Ok(Model { engine: Cell::new(Some(engine)), disposed: Cell::new(false), info })
+    }
+
+    async fn generate_now(
+        &self,
+        prompt_value: JsValue,
+        options: JsValue,
+        on_token: &js_sys::Function,
+        cancel: &dyn Fn() -> bool,
+    ) -> Result<engine::Generated> {
+        let prompt = prompt(prompt_value)?;
+        let options = match options.is_undefined() || options.is_null() {
+            true => GenerateOptions::default(),
+            false => GenerateOptions::parse(serde_wasm_bindgen::Deserializer::from(options))?,
+        };
+        let mut deliver = |token: engine::TokenEvent| {
+            if let Ok(token) = convert::to_js(&token) {
+                let _ = on_token.call1(&JsValue::NULL, &token);
+            }
+        };
+        let mut engine = self.take()?;
+        let stop = || cancel() || self.disposed.get();
+        let result = engine.generate(&prompt, &options, &mut deliver, &stop).await;
+        self.put_back(engine);
+        result
+    }
+
+    fn take(&self) -> Result<Engine> {
+        if self.disposed.get() {
+            return Err(err!(Disposed, "the model was disposed of; load it again"));
+        }
+        self.engine.take().ok_or_else(|| err!(Internal, "the model is busy: calls on one model must take turns"))
+    }
+
+    fn put_back(&self, engine: Engine) {
+        if !self.disposed.get() {
+            self.engine.set(Some(engine));
+        }
+    }
+
+    /// Uses the engine for a moment.
+    fn with<T>(&self, work: impl FnOnce(&Engine) -> Result<T>) -> Result<T> {
+        let engine = self.take()?;
+        let result = work(&engine);
+        self.put_back(engine);
+        result
     }
 }

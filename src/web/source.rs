@@ -7,7 +7,7 @@ use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;
 
 use super::convert::source_error;
-use crate::engine::{ByteSource, Clock};
+use crate::engine::{ByteSource, Host};
 use crate::err;
 use crate::error::Result;
 
@@ -71,12 +71,24 @@ impl ByteSource for JsSource {
     }
 }
 
-/// The page's or worker's monotonic clock.
-pub struct PerformanceClock;
+/// The page's or worker's clocks and entropy.
+pub struct BrowserHost;
 
-impl Clock for PerformanceClock {
+impl Host for BrowserHost {
     fn now_ms(&self) -> f64 {
         performance_now()
+    }
+
+    fn unix_seconds(&self) -> i64 {
+        // Local time, as templates mean it by "today".
+        let now = js_sys::Date::new_0();
+        ((now.get_time() - now.get_timezone_offset() * 60_000.0) / 1000.0).floor() as i64
+    }
+
+    fn entropy(&self) -> u64 {
+        // Not for secrets: it only makes unseeded answers differ.
+        let bits = || (js_sys::Math::random() * 4_294_967_296.0) as u64;
+        (bits() << 32) | bits()
     }
 }
 

@@ -7,8 +7,10 @@
  * The wrapper is there only while an engine asks for its device, so that other WebGPU code of a page is left alone.
  */
 
-/** What happened to a device after it was handed out. */
+/** Hears of a device when it is handed out, and of what happens to it afterwards. */
 export interface DeviceWatcher {
+  /** The adapter's name, as far as the browser tells. */
+  onDevice(name: string): void;
   /** The device is gone. `destroyed` where somebody destroyed it on purpose. */
   onLost(reason: "destroyed" | "unknown", message: string): void;
   /** A validation, out-of-memory or internal error that no error scope caught. */
@@ -19,6 +21,12 @@ function kindOf(error: GPUError): "validation" | "out-of-memory" | "internal" {
   // Firefox may lack GPUInternalError; constructors' names are the same everywhere.
   if (error.constructor.name === "GPUOutOfMemoryError") return "out-of-memory";
   return error.constructor.name === "GPUInternalError" ? "internal" : "validation";
+}
+
+/** Chromium hides the description, Firefox everything; what there is makes a name. */
+function nameOf({ description, vendor, architecture, isFallbackAdapter }: GPUAdapterInfo): string {
+  const name = description || [vendor, architecture].filter(Boolean).join(" ");
+  return isFallbackAdapter ? `${name} (software)`.trim() : name;
 }
 
 /** Adds "subgroups" to a descriptor where the adapter has it. */
@@ -35,6 +43,7 @@ export function watchDevices(watcher: DeviceWatcher): () => void {
   const original = prototype.requestDevice;
   const wrapped = async function (this: GPUAdapter, descriptor?: GPUDeviceDescriptor): Promise<GPUDevice> {
     const device = await original.call(this, withSubgroups(this.features, descriptor));
+    watcher.onDevice(nameOf(this.info));
     device.addEventListener("uncapturederror", ({ error }) => watcher.onError(kindOf(error), error.message));
     void device.lost.then(({ reason, message }) => watcher.onLost(reason, message));
     return device;

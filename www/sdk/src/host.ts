@@ -54,7 +54,6 @@ export class Host {
   #busy: Promise<unknown> = Promise.resolve();
   #dead: RivuletError | undefined;
   #disposed = false;
-  /** The last error of the device that no scope caught: it explains a failure that comes after it. */
   readonly #die = (error: RivuletError): void => {
     if (this.#dead || this.#disposed) return;
     this.#dead = error;
@@ -160,7 +159,9 @@ export class Host {
         signal: AbortSignal.any([signal, finish.signal]),
         onDownload: (loaded, total) => tell({ phase: "download", loaded, total }, true),
       });
+      let adapter = "";
       unwatch = watchDevices({
+        onDevice: (name) => (adapter = name),
         onLost: (reason, message) => {
           if (this.#disposed || (reason === "destroyed" && !this.#model)) return;
           this.#die(new RivuletError("device-lost", `the GPU device was lost (${message || reason}); load the model again`));
@@ -183,7 +184,10 @@ export class Host {
         throw this.#dead ?? new RivuletError("disposed", "load: the model was disposed of while it loaded");
       }
       this.#model = model;
-      return { ...(model.info() as LoadedModelInfo), loadMs: performance.now() - began };
+      const info = model.info() as LoadedModelInfo;
+      // wgpu passes on the description only, which browsers hide.
+      const device = { ...info.device, adapter: adapter || info.device.adapter };
+      return { ...info, device, loadMs: performance.now() - began };
     } catch (error) {
       if (signal.aborted && !this.#dead) throw new RivuletError("aborted", "loading was aborted by the caller");
       throw error;

@@ -106,8 +106,8 @@ export interface Token {
   id: number;
   /** The text that this token completes: whole characters only, so it may be empty. */
   text: string;
-  /** The natural logarithm of its probability, where `logprobs` was asked for. */
-  logprob?: number;
+  /** The natural logarithm of its probability under the model's own distribution. */
+  logprob: number;
   /** Its place in the answer, from 0. */
   index: number;
 }

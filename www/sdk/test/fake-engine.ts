@@ -2,7 +2,7 @@
  * A small engine in place of the WebAssembly: it "generates" the prompt's characters one a step, so that tests can see
  * order, aborts and failures. Prompts that begin with `!` make it misbehave.
  */
-import type { ByteSource } from "../typings/wasm/rivulet.js";
+import type { ByteSource } from "../wasm/rivulet.js";
 
 /** What happened, in order: tests read it and clear it. */
 export const log: string[] = [];
@@ -45,13 +45,13 @@ export class Model {
   }
 
   info(): unknown {
-    return { architecture: "fake", contextLength: 100 };
+    return { architecture: "fake", contextLength: 100, device: { adapter: "", tier: "fake", memoryBytes: 0 } };
   }
 
   async generate(
     prompt: string | Uint32Array | object[],
     options: { maxTokens?: number },
-    onToken: (t: { id: number; text: string; index: number }) => void,
+    onToken: (t: { id: number; text: string; logprob: number; index: number }) => void,
     abort: AbortFlag,
   ): Promise<unknown> {
     if (this.#busy) throw failure("internal", "two calls at once");
@@ -77,7 +77,7 @@ export class Model {
           finishReason = "length";
           break;
         }
-        onToken({ id: char.charCodeAt(0), text: char, index: tokens.length });
+        onToken({ id: char.charCodeAt(0), text: char, logprob: -1, index: tokens.length });
         tokens.push(char.charCodeAt(0));
         said += char;
       }

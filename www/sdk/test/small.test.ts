@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { withSubgroups } from "../src/device.js";
+import { watchDevices, withSubgroups } from "../src/device.js";
 import { RivuletError, fromWire, toRivuletError, toWire } from "../src/errors.js";
 import { Rate } from "../src/rate.js";
 import { hubAddress } from "../src/source.js";
@@ -56,4 +56,39 @@ test("support is checked without a browser, and says why not", async () => {
   expect(support.reasons).toHaveLength(3);
   expect((await checkSupport()).memoryBytes).toBe(0);
   await expect(checkSupport(info, { kv: 1 } as object)).rejects.toMatchObject({ code: "bad-option" });
+});
+
+test("a device is watched only while somebody asks for it", async () => {
+  const listeners = new Map<string, (event: unknown) => void>();
+  let lose: (info: unknown) => void = () => undefined;
+  const asked: unknown[] = [];
+  class FakeAdapter {
+    features = new Set(["subgroups"]);
+    info = { description: "", vendor: "acme", architecture: "rocket", isFallbackAdapter: true };
+    requestDevice(descriptor: unknown): Promise<unknown> {
+      asked.push(descriptor);
+      const lost = new Promise((resolve) => (lose = resolve));
+      return Promise.resolve({ lost, addEventListener: (type: string, listener: (event: unknown) => void) => listeners.set(type, listener) });
+    }
+  }
+  const original = Object.getOwnPropertyDescriptor(FakeAdapter.prototype, "requestDevice")?.value as unknown;
+  Object.assign(globalThis, { GPUAdapter: FakeAdapter });
+  const heard: unknown[] = [];
+  const stop = watchDevices({
+    onDevice: (name) => heard.push(name),
+    onLost: (reason, message) => heard.push([reason, message]),
+    onError: (kind, message) => heard.push([kind, message]),
+  });
+  await new FakeAdapter().requestDevice({ label: "x" });
+  expect(asked).toEqual([{ label: "x", requiredFeatures: ["subgroups"] }]);
+  class GPUOutOfMemoryError {
+    message = "full";
+  }
+  listeners.get("uncapturederror")?.({ error: new GPUOutOfMemoryError() });
+  lose({ reason: "unknown", message: "gone" });
+  await new Promise((resolve) => setTimeout(resolve, 0));
+  expect(heard).toEqual(["acme rocket (software)", ["out-of-memory", "full"], ["unknown", "gone"]]);
+  stop();
+  expect(Object.getOwnPropertyDescriptor(FakeAdapter.prototype, "requestDevice")?.value).toBe(original);
+  Reflect.deleteProperty(globalThis, "GPUAdapter");
 });

@@ -1,6 +1,5 @@
-// What wasm-bindgen generates into ../wasm from src/web, written by hand: so that the package type-checks before the
-// WebAssembly is built, and so that a change of the Rust surface that the package did not follow fails to compile here
-// instead of in a page. (wasm-bindgen runs with --no-typescript.)
+// The types of what wasm-bindgen generates into ../wasm from src/web, written by hand, since the generated ones say `any` for
+// every object. `npm run wasm-types` copies them there, so that the package type-checks before the WebAssembly is built.
 
 /** Random access to a model file, as the engine sees it. `read` resolves to exactly `length` bytes or rejects. */
 export interface ByteSource {
@@ -26,7 +25,7 @@ export class Model {
   generate(
     prompt: string | Uint32Array | object[],
     options: object,
-    onToken: (token: { id: number; text: string; logprob?: number; index: number }) => void,
+    onToken: (token: { id: number; text: string; logprob: number; index: number }) => void,
     abort: AbortFlag,
   ): Promise<unknown>;
   tokenize(text: string, options?: object): Uint32Array;

@@ -286,12 +286,13 @@ do_wasm_locked() {
 
 do_www() {
   say "building the package, the chat page and the extension"
-  (cd www && npm run --silent build </dev/null) || die "www does not build"
+  (cd www && npm run --silent build && npm run --silent pack --workspace extension) </dev/null || die "www does not build"
 }
 
 do_package() {
   do_wasm
   do_www
+  cp LICENSE-MIT LICENSE-APACHE www/sdk/
   (cd www/sdk && npm pack --silent --pack-destination "$repo/www" </dev/null) | sed 's|^|== www/|' || die "npm pack failed"
   node tests/tools/size.mjs www/sdk "$SIZE_LIMIT"
 }
@@ -329,6 +330,8 @@ suite() {
 start_suites() {
   LOGS=$(mktemp -d)
   trap 'rm -rf "$LOGS"' EXIT
+  # Without one Mesa and the browsers complain, once for each device.
+  export XDG_RUNTIME_DIR=${XDG_RUNTIME_DIR:-$LOGS}
 }
 
 check_suites() {

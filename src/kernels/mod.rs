@@ -4,6 +4,10 @@
 //! twins of `reference` play it in tests, and nothing in it changes from token to token: what does change (position,
 //! token, done) lies in the state buffer .
 
+pub mod attention;
+pub mod attention_decode;
+pub mod attention_prefill;
+pub mod kv_append;
 mod link;
 pub mod matvec;
 pub mod parts;

@@ -2,7 +2,12 @@
 //! model graphs are checked against them; the wasm never holds them.
 
 mod activation;
+mod attention;
+mod attention_cases;
+pub mod attention_decode;
+pub mod attention_prefill;
 pub mod case;
+pub mod kv_append;
 pub mod matvec;
 mod memory;
 pub mod weights;
@@ -22,13 +27,16 @@ pub fn play(recording: &Recording, memory: &mut Memory) -> Result<()> {
 
 /// Every kernel's cases for a tier.
 pub fn cases(tier: Tier) -> Result<Vec<case::Case>> {
-    let lists = [matvec::cases(tier)?];
+    let lists = [matvec::cases(tier)?, attention_decode::cases(tier), kv_append::cases(tier), attention_prefill::cases(tier)];
     Ok(lists.into_iter().flatten().collect())
 }
 
 fn run(dispatch: &Dispatch, memory: &mut Memory) -> Result<()> {
     match dispatch.variant.kernel.name {
         "matvec" | "matvec_rows" => matvec::matvec(dispatch, memory),
+        "attention_decode" | "attention_decode_cpu" => attention_decode::attention_decode(dispatch, memory),
+        "kv_append" => kv_append::kv_append(dispatch, memory),
+        "attention_prefill" | "attention_prefill_cpu" => attention_prefill::attention_prefill(dispatch, memory),
         name => Err(err!(Internal, "kernel {name} has no CPU twin")),
     }
 }

@@ -1,0 +1,226 @@
+//! What the attention kernels share: the shape of a layer's attention, the buffers it works on, and the KV pool's sizes.
+//!
+//! Decode takes one dispatch, [`attention_decode`](super::attention_decode::attention_decode). Prefill takes two, since
+//! workgroups of one dispatch have no order among them: [`kv_append`](super::kv_append::kv_append) and then
+//! [`attention_prefill`](super::attention_prefill::attention_prefill).
+
+use super::{Access, Binding, Source, Variant};
+use crate::error::Result;
+use crate::{err, source};
+
+const ATTENTION: Source = source!("parts/attention");
+const ROPE: Source = source!("parts/rope");
+const KV_F32: Source = source!("parts/kv_f32");
+const KV_F16: Source = source!("parts/kv_f16");
+
+/// Positions in a block of the KV pool (`KV_BLOCK` in `shaders/parts/attention.wgsl`).
+pub const KV_BLOCK: u32 = 32;
+
+/// The largest head that the kernels hold in workgroup memory (Gemma's).
+pub const MAX_HEAD_DIM: u32 = 256;
+
+/// Which numbers of a head rotary embedding turns together (GGUF: implied by the architecture).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Rope {
+    /// No rotation.
+    None,
+    /// Pairs (2i, 2i + 1): Llama as GGUF stores it.
+    Interleaved,
+    /// Pairs (i, i + rot_dim / 2): Qwen, Gemma, Phi, GPT-NeoX.
+    Neox,
+}
+
+/// How the KV cache stores numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KvType {
+    /// 4 bytes.
+    F32,
+    /// 2 bytes, clamped to ±65504. Computed with in f32.
+    #[default]
+    F16,
+}
+
+impl KvType {
+    /// Bytes of one number.
+    pub fn bytes(self) -> u64 {
+        match self {
+            KvType::F32 => 4,
+            KvType::F16 => 2,
+        }
+    }
+}
+
+/// One layer's attention.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AttentionShape {
+    /// Query heads; a multiple of `n_kv_heads`.
+    pub n_heads: u32,
+    /// Key/value heads.
+    pub n_kv_heads: u32,
+    /// Numbers in a head: a multiple of 8, at most [`MAX_HEAD_DIM`]. The same for keys and values.
+    pub head_dim: u32,
+    /// Of q·k; usually 1 / sqrt(head_dim).
+    pub scale: f32,
+    /// Which pairs are rotated.
+    pub rope: Rope,
+    /// The first `rot_dim` numbers of a head are rotated (GGUF: `rope.dimension_count`): even, at most `head_dim`.
+    pub rot_dim: u32,
+    /// 0: none; else a query at position p sees the keys at (p - window, p].
+    pub window: u32,
+    /// 0: none; else scores become softcap * tanh(score / softcap) (Gemma 2).
+    pub softcap: f32,
+    /// RMS norm of each head of q and k, with weights, before the rotation (Qwen 3, Gemma 3): its epsilon.
+    pub qk_norm_eps: Option<f32>,
+    /// How the cache stores keys and values.
+    pub kv: KvType,
+}
+
+impl AttentionShape {
+    /// Whether the kernels can compute this shape. Error: `unsupported-architecture`, naming the number.
+    pub fn check(&self) -> Result<()> {
+        let &Self { n_heads, n_kv_heads, head_dim, rot_dim, .. } = self;
+        if n_kv_heads == 0 || n_heads == 0 || !n_heads.is_multiple_of(n_kv_heads) || n_heads > 1024 {
+            return Err(err!(
+                UnsupportedArchitecture,
+                "attention: expected 1 to 1024 query heads, a multiple of the key/value heads; found {n_heads} and {n_kv_heads}"
+            ));
+        }
+        if head_dim == 0 || !head_dim.is_multiple_of(8) || head_dim > MAX_HEAD_DIM {
+            return Err(err!(
+                UnsupportedArchitecture,
+                "attention: expected heads of a multiple of 8 up to {MAX_HEAD_DIM}, found {head_dim}"
+            ));
+        }
+        if self.rope != Rope::None && (rot_dim == 0 || rot_dim % 2 != 0 || rot_dim > head_dim) {
+            return Err(err!(
+                UnsupportedArchitecture,
+                "attention: expected an even number of rotated dimensions up to {head_dim}, found {rot_dim}"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Query heads that share one key/value head.
+    pub fn group(&self) -> u32 {
+        self.n_heads / self.n_kv_heads.max(1)
+    }
+
+    /// Floats of one token in `qkv`: (n_heads + 2 * n_kv_heads) * head_dim.
+    pub fn qkv_len(&self) -> u64 {
+        (u64::from(self.n_heads) + 2 * u64::from(self.n_kv_heads)) * u64::from(self.head_dim)
+    }
+
+    /// Bytes of one block of a layer's KV pool: keys and values of [`KV_BLOCK`] positions.
+    pub fn kv_block_bytes(&self) -> u64 {
+        2 * u64::from(self.n_kv_heads) * u64::from(KV_BLOCK) * u64::from(self.head_dim) * self.kv.bytes()
+    }
+
+    /// The words of `Params` in `shaders/parts/attention.wgsl`.
+    pub(super) fn params(&self) -> Vec<u32> {
+        vec![self.scale.to_bits(), self.softcap.to_bits(), self.qk_norm_eps.unwrap_or(0.0).to_bits(), self.window]
+    }
+
+    /// A variant of `kernel` with the shape's constants, the pool's element type and, where q and k are made, RoPE.
+    pub(super) fn variant(&self, kernel: Source, makes_qk: bool) -> Variant {
+        let kv = match self.kv {
+            KvType::F32 => KV_F32,
+            KvType::F16 => KV_F16,
+        };
+        let variant = Variant::new(kernel, &[ATTENTION, kv])
+            .constant("N_HEADS", self.n_heads)
+            .constant("N_KV_HEADS", self.n_kv_heads)
+            .constant("HEAD_DIM", self.head_dim);
+        if !makes_qk {
+            return variant;
+        }
+        // The numbers of ROPE_NONE and so on in shaders/parts/rope.wgsl.
+        let rope = match self.rope {
+            Rope::None => 0,
+            Rope::Interleaved => 1,
+            Rope::Neox if self.rot_dim.is_multiple_of(8) => 2,
+            Rope::Neox => 3,
+        };
+        variant
+            .constant("ROPE", rope)
+            .constant("ROT_DIM", if rope == 0 { 0 } else { self.rot_dim })
+            .constant("QK_NORM", self.qk_norm_eps.is_some().into())
+            .with(ROPE)
+    }
+}
+
+/// The buffers of one layer's attention. The kernels set the access themselves. T: tokens of the pass, 1 in decode.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AttentionBuffers {
+    /// u32: done, pos, n_tokens, … (`shaders/parts/state.wgsl`).
+    pub state: Binding,
+    /// f32 (T, q | k | v).
+    pub qkv: Binding,
+    /// f32 (q | k, head_dim): the norm weights of q and, right behind them, of k. Read only with `qk_norm_eps`.
+    pub qk_norm: Option<Binding>,
+    /// vec2<f32> (context, rot_dim / 2): cos and sin. Not read with [`Rope::None`].
+    pub rope: Option<Binding>,
+    /// The layer's pool, f32 or f16: (physical block, K | V, n_kv_heads, [`KV_BLOCK`], head_dim).
+    pub kv: Binding,
+    /// u32: the sequence's physical block of each logical block (position / [`KV_BLOCK`]).
+    pub blocks: Binding,
+    /// f32 (T, n_heads, head_dim): the result.
+    pub att: Binding,
+}
+
+impl AttentionBuffers {
+    /// The two bindings of `parts/rope`: where a model lacks one, the state stands in and is not read.
+    pub(super) fn rope_and_norm(&self) -> [Binding; 2] {
+        [reads(self.rope.unwrap_or(self.state)), reads(self.qk_norm.unwrap_or(self.state))]
+    }
+}
+
+pub(super) fn reads(binding: Binding) -> Binding {
+    Binding { access: Access::Read, ..binding }
+}
+
+pub(super) fn writes(binding: Binding) -> Binding {
+    Binding { access: Access::ReadWrite, ..binding }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHAPE: AttentionShape = AttentionShape {
+        n_heads: 9,
+        n_kv_heads: 3,
+        head_dim: 64,
+        scale: 0.125,
+        rope: Rope::Interleaved,
+        rot_dim: 64,
+        window: 0,
+        softcap: 0.0,
+        qk_norm_eps: None,
+        kv: KvType::F16,
+    };
+
+    #[test]
+    fn sizes_of_smollm2() {
+        assert_eq!((SHAPE.group(), SHAPE.qkv_len(), SHAPE.kv_block_bytes()), (3, 960, 2 * 3 * 32 * 64 * 2));
+        assert_eq!(SHAPE.check(), Ok(()));
+    }
+
+    #[test]
+    fn shapes_that_the_kernels_lack_are_named() {
+        let wrong = [
+            AttentionShape { n_kv_heads: 0, ..SHAPE },
+            AttentionShape { n_kv_heads: 2, ..SHAPE },
+            AttentionShape { head_dim: 0, ..SHAPE },
+            AttentionShape { head_dim: 60, ..SHAPE },
+            AttentionShape { head_dim: 264, ..SHAPE },
+            AttentionShape { rot_dim: 66, ..SHAPE },
+            AttentionShape { rot_dim: 7, ..SHAPE },
+        ];
+        for shape in wrong {
+            let code = shape.check().expect_err("a shape that cannot be computed").code;
+            assert_eq!(code, crate::error::Code::UnsupportedArchitecture, "{shape:?}");
+        }
+        assert_eq!(AttentionShape { rope: Rope::None, rot_dim: 0, ..SHAPE }.check(), Ok(()));
+    }
+}

@@ -1,0 +1,21 @@
+//! Causal attention of a chunk of tokens over the KV pool, after [`kv_append`](super::kv_append::kv_append).
+
+use super::attention::{AttentionBuffers, AttentionShape, reads, writes};
+use super::{Dispatch, Source};
+use crate::source;
+use crate::tensor::Tier;
+
+const CPU: Source = source!("attention_prefill_cpu");
+
+/// `att` of up to `tokens` tokens from `state`'s position on. `rope` and `qk_norm` are not touched.
+pub fn attention_prefill(tier: Tier, shape: &AttentionShape, buffers: &AttentionBuffers, tokens: u32) -> Dispatch {
+    let b = buffers;
+    let _ = tier;
+    let queries = 8;
+    Dispatch {
+        variant: shape.variant(CPU, false).constant("WG", queries),
+        params: shape.params(),
+        bindings: vec![reads(b.state), reads(b.qkv), reads(b.kv), reads(b.blocks), writes(b.att)],
+        workgroups: [shape.n_heads, tokens.div_ceil(queries), 1],
+    }
+}

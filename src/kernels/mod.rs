@@ -11,6 +11,9 @@ pub mod kv_append;
 mod link;
 pub mod matvec;
 pub mod parts;
+pub mod sample;
+pub mod sample_candidates;
+pub mod sample_draw;
 pub mod state;
 
 pub use link::{Part, Source, Target, Variant};

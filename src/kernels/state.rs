@@ -19,22 +19,22 @@ pub const N_TOKENS: usize = 2;
 pub const STEP: usize = 3;
 /// Tokens that may still be sampled.
 pub const REMAINING: usize = 4;
-const SEED_LO: usize = 5;
-const SEED_HI: usize = 6;
-const MODE: usize = 7;
-const FLAGS: usize = 8;
-const TOP_K: usize = 9;
-const TOP_P: usize = 10;
-const LOG_MIN_P: usize = 11;
-const SELECT_SCALE: usize = 12;
-const DRAW_SCALE: usize = 13;
-const REPETITION: usize = 14;
-const FREQUENCY: usize = 15;
-const PRESENCE: usize = 16;
-const WINDOW: usize = 17;
-const HISTORY: usize = 18;
-const N_END: usize = 19;
-const END: usize = 32;
+pub(crate) const SEED_LO: usize = 5;
+pub(crate) const SEED_HI: usize = 6;
+pub(crate) const MODE: usize = 7;
+pub(crate) const FLAGS: usize = 8;
+pub(crate) const TOP_K: usize = 9;
+pub(crate) const TOP_P: usize = 10;
+pub(crate) const LOG_MIN_P: usize = 11;
+pub(crate) const SELECT_SCALE: usize = 12;
+pub(crate) const DRAW_SCALE: usize = 13;
+pub(crate) const REPETITION: usize = 14;
+pub(crate) const FREQUENCY: usize = 15;
+pub(crate) const PRESENCE: usize = 16;
+pub(crate) const WINDOW: usize = 17;
+pub(crate) const HISTORY: usize = 18;
+pub(crate) const N_END: usize = 19;
+pub(crate) const END: usize = 32;
 /// Where the sampled tokens lie: [`OUT_LEN`] pairs (token, f32 bits of its logprob), step s at pair s % [`OUT_LEN`].
 pub const OUT: usize = 64;
 /// The most steps between two readbacks.
@@ -49,9 +49,9 @@ pub const STATE_BYTES: u64 = STATE_WORDS as u64 * 4;
 pub const MAX_END_IDS: usize = OUT - END;
 
 // The bits of the word at FLAGS.
-const FLAG_BIAS: u32 = 1;
-const FLAG_PENALTIES: u32 = 2;
-const FLAG_TOP_P_OF_ALL: u32 = 4;
+pub(crate) const FLAG_BIAS: u32 = 1;
+pub(crate) const FLAG_PENALTIES: u32 = 2;
+pub(crate) const FLAG_TOP_P_OF_ALL: u32 = 4;
 
 /// What a bias of minus infinity is on the GPU, where shaders may assume that there are no infinities. Scores at or
 /// below a tenth of it count as banned.

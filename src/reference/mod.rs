@@ -10,6 +10,8 @@ pub mod case;
 pub mod kv_append;
 pub mod matvec;
 mod memory;
+pub mod sample_candidates;
+pub mod sample_draw;
 pub mod weights;
 
 pub use activation::activation;
@@ -27,7 +29,13 @@ pub fn play(recording: &Recording, memory: &mut Memory) -> Result<()> {
 
 /// Every kernel's cases for a tier.
 pub fn cases(tier: Tier) -> Result<Vec<case::Case>> {
-    let lists = [matvec::cases(tier)?, attention_decode::cases(tier), kv_append::cases(tier), attention_prefill::cases(tier)];
+    let lists = [
+        matvec::cases(tier)?,
+        attention_decode::cases(tier),
+        kv_append::cases(tier),
+        attention_prefill::cases(tier),
+        sample_draw::cases(tier)?,
+    ];
     Ok(lists.into_iter().flatten().collect())
 }
 
@@ -37,6 +45,8 @@ fn run(dispatch: &Dispatch, memory: &mut Memory) -> Result<()> {
         "attention_decode" | "attention_decode_cpu" => attention_decode::attention_decode(dispatch, memory),
         "kv_append" => kv_append::kv_append(dispatch, memory),
         "attention_prefill" | "attention_prefill_cpu" => attention_prefill::attention_prefill(dispatch, memory),
+        "sample_candidates" | "sample_candidates_strip" => sample_candidates::sample_candidates(dispatch, memory),
+        "sample_draw" | "sample_draw_single" => sample_draw::sample_draw(dispatch, memory),
         name => Err(err!(Internal, "kernel {name} has no CPU twin")),
     }
 }

@@ -103,6 +103,7 @@ export class Completer {
 
   private note(field: HTMLElement, caret: Caret | null, words: string, error = false): void {
     this.ghost.note(field, caret, words, error);
+    this.ghost.say(words);
     clearTimeout(this.noteTimer);
     this.noteTimer = setTimeout(() => {
       if (!this.offer) this.ghost.hide();

@@ -99,10 +99,7 @@ export function caretOf(field: Field): Caret | null {
   const range = caretRange(field);
   if (!range) return null;
   const before = textBefore(field, range);
-  const rest = range.cloneRange();
-  rest.setEnd(field, field.childNodes.length);
-  const after = /^[^\n]*/.exec(textOf(rest.cloneContents()).slice(0, 400))?.[0] ?? "";
-  return { before: before.slice(-MAX_CONTEXT_CHARS), atLineEnd: after.trim() === "", mark: `${before.length} ${field.textContent.length}` };
+  return { before: before.slice(-MAX_CONTEXT_CHARS), atLineEnd: restOfLine(field, range).trim() === "", mark: `${before.length} ${field.textContent.length}` };
 }
 
 /** The collapsed selection inside an editable region, shadow trees included. */
@@ -121,11 +118,22 @@ function textBefore(field: HTMLElement, caret: Range): string {
   return textOf(range.cloneContents());
 }
 
+/** What follows the caret on its line: to the end of its block, or to the first break in it. */
+function restOfLine(field: HTMLElement, caret: Range): string {
+  let block: Node = caret.startContainer;
+  while (block !== field && block.parentNode && !BLOCKS.has(block.nodeName)) block = block.parentNode;
+  const rest = caret.cloneRange();
+  rest.setEnd(block, block.childNodes.length);
+  // The character in front makes a block that comes first begin a new line too.
+  const [line = ""] = textOf(rest.cloneContents(), "|").slice(1).split("\n", 1);
+  return line;
+}
+
 const BLOCKS = new Set(["ADDRESS", "ARTICLE", "ASIDE", "BLOCKQUOTE", "DD", "DIV", "DL", "DT", "FIGURE", "H1", "H2", "H3", "H4", "H5", "H6", "LI", "OL", "P", "PRE", "SECTION", "TABLE", "TR", "UL"]);
 
 /** The text of a fragment with a line break for each `<br>` and between blocks. Fragments have no layout, hence no innerText. */
-function textOf(node: Node): string {
-  let text = "";
+function textOf(node: Node, start = ""): string {
+  let text = start;
   const walk = (parent: Node): void => {
     for (const child of parent.childNodes) {
       if (child.nodeType === Node.TEXT_NODE) text += (child.nodeValue ?? "").replace(/[\u200b\ufeff]/g, "");

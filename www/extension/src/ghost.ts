@@ -26,6 +26,8 @@ const BOX = ["paddingTop", "paddingRight", "paddingBottom", "paddingLeft", "text
 interface Place {
   x: number;
   top: number;
+  /** The top of the caret's text itself, inside its line. */
+  textTop: number;
   lineHeight: number;
   left: number;
   width: number;
@@ -70,12 +72,11 @@ export class Ghost {
     this.speech(field, place, text, "Tab accepts · Esc dismisses", false);
   }
 
-  /** Shows a few words about the state of things in a bubble. */
+  /** Shows a few words about the state of things in a bubble; `error` colours it. */
   note(field: Field, caret: Caret | null, text: string, error = false): void {
     this.show();
     this.ghost.style.display = "none";
     this.speech(field, caret && this.place(field, caret), text, "", error);
-    if (error) this.say(text);
   }
 
   /** Tells a screen reader. */
@@ -124,9 +125,12 @@ export class Ghost {
     // Lines after the first lie on the field's own text: they bring the background along.
     if (text.includes("\n") || !oneLine) span.style.backgroundColor = backgroundOf(field);
     ghost.replaceChildren(span);
+    // Lines are placed by rounded halves: what counts is that the texts stand on one line, to the pixel.
+    const first = span.getClientRects()[0];
+    if (first) ghost.style.top = `${place.top + place.textTop - first.top}px`;
     const box = span.getBoundingClientRect();
-    const slack = 2;
-    return box.right <= place.clip.right + slack && box.bottom <= place.clip.bottom + place.lineHeight * 0.4 + slack && box.top >= place.clip.top - place.lineHeight * 0.4 - slack;
+    const slack = 3;
+    return box.right <= place.clip.right + slack && box.bottom <= place.clip.bottom + slack && box.top >= place.clip.top - slack;
   }
 
   private speech(field: Field, place: Place | null, text: string, keys: string, error: boolean): void {
@@ -134,7 +138,7 @@ export class Ghost {
     const at = place ?? edgeOf(field);
     bubble.className = error ? "bubble error" : "bubble";
     bubble.style.display = "block";
-    bubble.replaceChildren(text);
+    bubble.replaceChildren(text.trimStart());
     if (keys) {
       const line = document.createElement("span");
       line.className = "keys";
@@ -182,6 +186,7 @@ export class Ghost {
     return {
       x: inner.left + (mark.left - frame.left) - field.scrollLeft,
       top: middle,
+      textTop: oneLine ? inner.top + (inner.height - mark.height) / 2 : inner.top + (mark.top - frame.top) - field.scrollTop,
       lineHeight,
       left: inner.left + padLeft,
       width: inner.width - padLeft - padRight,
@@ -198,15 +203,7 @@ function placeInEditor(field: HTMLElement, caret: Caret): Place | null {
   const block = blockOf(source, field).getBoundingClientRect();
   const blockStyle = getComputedStyle(blockOf(source, field));
   let rect: DOMRect | undefined = range.getClientRects()[0];
-  if (!rect && range.startOffset > 0 && range.startContainer.nodeType === Node.TEXT_NODE) {
-    // At some ends of lines a collapsed range has no box; the character before it has.
-    const before = document.createRange();
-    before.setStart(range.startContainer, range.startOffset - 1);
-    before.setEnd(range.startContainer, range.startOffset);
-    const boxes = before.getClientRects();
-    const last = boxes[boxes.length - 1];
-    if (last) rect = new DOMRect(last.right, last.top, 0, last.height);
-  }
+  rect ??= rectBefore(range);
   const padLeft = Number.parseFloat(blockStyle.paddingLeft) || 0;
   const padRight = Number.parseFloat(blockStyle.paddingRight) || 0;
   if (!rect) {
@@ -220,11 +217,31 @@ function placeInEditor(field: HTMLElement, caret: Caret): Place | null {
   return {
     x: rect.left,
     top: rect.top + (rect.height - lineHeight) / 2,
+    textTop: rect.top,
     lineHeight,
     left: block.left + padLeft,
     width: block.width - padLeft - padRight,
     clip: new DOMRect(outer.left, outer.top, outer.width, Math.max(0, bottom - outer.top)),
   };
+}
+
+/** A caret at the end of an element often has no box of its own; the character before it has. */
+function rectBefore(caret: Range): DOMRect | undefined {
+  let node: Node | null = caret.startContainer;
+  let offset = caret.startOffset;
+  if (node.nodeType !== Node.TEXT_NODE) {
+    node = node.childNodes[offset - 1] ?? null;
+    while (node?.lastChild) node = node.lastChild;
+    if (node?.nodeType !== Node.TEXT_NODE) return undefined;
+    offset = node.nodeValue?.length ?? 0;
+  }
+  if (offset === 0) return undefined;
+  const range = document.createRange();
+  range.setStart(node, offset - 1);
+  range.setEnd(node, offset);
+  const boxes = range.getClientRects();
+  const last = boxes[boxes.length - 1];
+  return last && new DOMRect(last.right, last.top, 0, last.height);
 }
 
 /** The element whose font the caret's text has. */
@@ -252,5 +269,5 @@ function backgroundOf(field: HTMLElement): string {
 
 function edgeOf(field: Field): Place {
   const box = field.getBoundingClientRect();
-  return { x: box.left, top: box.bottom - 1, lineHeight: 1, left: box.left, width: box.width, clip: box };
+  return { x: box.left, top: box.bottom - 1, textTop: box.bottom - 1, lineHeight: 1, left: box.left, width: box.width, clip: box };
 }

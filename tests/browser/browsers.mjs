@@ -17,7 +17,7 @@ const onPath = (...names) => {
   return null;
 };
 
-const chromiumPath = () =>
+export const chromiumPath = () =>
   process.env.RIVULET_CHROMIUM ?? process.env.CHROMIUM ?? onPath("chromium", "chromium-browser", "google-chrome", "google-chrome-stable");
 const firefoxPath = () => process.env.RIVULET_FIREFOX ?? process.env.FIREFOX ?? onPath("firefox-esr", "firefox");
 

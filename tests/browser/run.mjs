@@ -12,6 +12,8 @@ import { fileURLToPath } from "node:url";
 import { serve } from "../tools/serve.mjs";
 import { chromium, firefox } from "./browsers.mjs";
 import { tests } from "./cases.mjs";
+import { chat } from "./chat.mjs";
+import { extension } from "./extension.mjs";
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const repo = path.resolve(here, "../..");
@@ -138,6 +140,12 @@ async function ready(browser) {
 try {
   await suite("chromium", chromium);
   await suite("firefox", firefox);
+  // The two programs that are built on the package bring their own pages.
+  for (const program of [chat, extension]) {
+    const counts = await program({ models, wanted });
+    ran += counts.passed;
+    failed += counts.failed;
+  }
 } finally {
   await site.close();
   if (written) rmSync(written, { recursive: true, force: true });

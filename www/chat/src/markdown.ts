@@ -12,6 +12,7 @@ import DOMPurify from "dompurify";
 import { Marked, type Token, type TokensList } from "marked";
 
 import { el } from "./dom";
+import { healTail } from "./heal";
 
 const ESCAPES: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
 const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (c) => ESCAPES[c] ?? c);
@@ -41,28 +42,6 @@ purify.addHook("afterSanitizeAttributes", (node) => {
   if (node.tagName === "INPUT" && node.getAttribute("type") !== "checkbox") node.remove();
   if (node.hasAttribute("class") && !/^language-[\w+#.-]+$/.test(node.getAttribute("class") ?? "")) node.removeAttribute("class");
 });
-
-/**
- * The text with its unfinished tail made presentable while more is on its way: an open code span or emphasis is closed,
- * and a line that so far reads "---" or "===" is held back, because it would turn the paragraph above into a heading
- * for the blink of an eye (it usually becomes a list item or a table rule).
- */
-export function healTail(text: string): string {
-  const lastBreak = text.lastIndexOf("\n");
-  const lastLine = text.slice(lastBreak + 1);
-  if (lastBreak >= 0 && /^\s*(-+|=+|\*+|\+|\d+[.)]?|#+|\|[\s|:-]*)?\s*$/.test(lastLine)) return text.slice(0, lastBreak + 1);
-  if (insideFence(text)) return text;
-  const paragraph = text.slice(text.lastIndexOf("\n\n") + 1);
-  const ticks = paragraph.match(/`+/g)?.length ?? 0;
-  if (ticks % 2 === 1) return paragraph.endsWith("`") ? text.replace(/`+$/, "") : `${text}\``;
-  const bold = paragraph.match(/\*\*/g)?.length ?? 0;
-  if (bold % 2 === 1) return paragraph.endsWith("**") ? text.slice(0, -2) : `${text.replace(/\*$/, "")}**`;
-  return text;
-}
-
-function insideFence(text: string): boolean {
-  return ((text.match(/^ {0,3}(```|~~~)/gm)?.length ?? 0) & 1) === 1;
-}
 
 /** Renders growing markdown into `root`, which it owns. */
 export class MarkdownView {

@@ -1,0 +1,53 @@
+import { describe, expect, it } from "vitest";
+
+import { codeOf, explain } from "../src/errors";
+import { bytes, duration, parameters, rate, wait } from "../src/format";
+import { healTail } from "../src/heal";
+
+describe("healTail", () => {
+  it.each([
+    ["plain text", "plain text"],
+    ["an **open", "an **open**"],
+    ["an **open ", "an **open**"],
+    ["an **", "an "],
+    ["an **open*", "an **open**"],
+    ["**closed** word", "**closed** word"],
+    ["some `code", "some `code`"],
+    ["some `", "some "],
+    ["**done**\n\nnext `x", "**done**\n\nnext `x`"],
+    ["a paragraph\n-", "a paragraph\n"],
+    ["a paragraph\n---", "a paragraph\n"],
+    ["a paragraph\n==", "a paragraph\n"],
+    ["a list:\n1.", "a list:\n"],
+    ["| a | b |\n|--", "| a | b |\n"],
+    ["```js\nlet a = `x", "```js\nlet a = `x"],
+    ["```\n---", "```\n---"],
+  ])("%j", (text, healed) => {
+    expect(healTail(text)).toBe(healed);
+  });
+});
+
+describe("format", () => {
+  it("gives sizes as downloads do", () => {
+    expect([0, 999, 1000, 98_362_432, 1_500_000_000].map(bytes)).toEqual(["0 B", "999 B", "1.0 kB", "98.4 MB", "1.5 GB"]);
+  });
+  it("gives times, rates and counts", () => {
+    expect([0.2, 8, 89, 150, 3900, Infinity].map(wait)).toEqual(["under 1 s", "8 s", "89 s", "3 min", "1 h 5 min", ""]);
+    expect([240, 3100].map(duration)).toEqual(["240 ms", "3.1 s"]);
+    expect([3.14, 171.2, NaN].map(rate)).toEqual(["3.1", "171", "–"]);
+    expect([134_515_008, 1_235_814_432].map(parameters)).toEqual(["135 M", "1.2 B"]);
+  });
+});
+
+describe("errors", () => {
+  it("has words for every code of the package", async () => {
+    const { ERROR_CODES } = await import("../../sdk/src/errors");
+    for (const code of ERROR_CODES) expect(codeOf(Object.assign(new Error("x"), { code }))).toBe(code);
+  });
+  it("keeps the engine's own words, and takes what it does not know for a defect", () => {
+    expect(explain(Object.assign(new Error("magic: found PK"), { code: "bad-file" })).detail).toBe("magic: found PK");
+    expect(codeOf(new TypeError("x"))).toBe("internal");
+    expect(codeOf(undefined)).toBe("internal");
+    expect(codeOf(new DOMException("x", "AbortError"))).toBe("aborted");
+  });
+});

@@ -11,9 +11,10 @@ struct W32 {
     m: vec2<f32>,
 }
 
-// The four bytes of a word, unsigned and signed. Shifts, since unpack4xU8 becomes four scalar extractions in naga's SPIR-V.
+// The four bytes of a word, unsigned and signed. Vector shifts, since naga makes four scalar extractions of unpack4xU8, which
+// doubles the time of a matvec on SwiftShader. By way of i32, since not every CPU converts u32 to f32 in one instruction.
 fn weights_u8(word: u32) -> vec4<f32> {
-    return vec4<f32>((vec4<u32>(word) >> vec4<u32>(0u, 8u, 16u, 24u)) & vec4<u32>(255u));
+    return vec4<f32>(vec4<i32>((vec4<u32>(word) >> vec4<u32>(0u, 8u, 16u, 24u)) & vec4<u32>(255u)));
 }
 
 fn weights_i8(word: u32) -> vec4<f32> {
@@ -30,11 +31,12 @@ fn weights_i8x16(words: vec4<u32>) -> mat4x4<f32> {
 }
 
 // The two f16 of a word. Block scales of small weights are subnormal in f16 (below 6.1e-5), and WGSL lets a device flush
-// those in unpack2x16float, which would silently zero whole blocks: they are converted as integers.
+// those in unpack2x16float, which would silently zero whole blocks: they are converted as integers. (lavapipe and SwiftShader
+// flush nothing; the care costs no measurable time.)
 fn weights_half2(word: u32) -> vec2<f32> {
     let bits = vec2<u32>(word, word >> 16u);
     let magnitude = bits & vec2<u32>(0x7fffu);
-    let small = vec2<f32>(magnitude) * 5.9604644775390625e-8; // 2^-24, a subnormal's unit
+    let small = vec2<f32>(vec2<i32>(magnitude)) * 5.9604644775390625e-8; // 2^-24, a subnormal's unit
     let signed_small = select(small, -small, (bits & vec2<u32>(0x8000u)) != vec2<u32>(0u));
     return select(unpack2x16float(word), signed_small, magnitude < vec2<u32>(0x0400u));
 }
@@ -42,7 +44,7 @@ fn weights_half2(word: u32) -> vec2<f32> {
 // The f16 in the low half of a word.
 fn weights_half(word: u32) -> f32 {
     let magnitude = word & 0x7fffu;
-    let small = f32(magnitude) * 5.9604644775390625e-8;
+    let small = f32(i32(magnitude)) * 5.9604644775390625e-8;
     let signed_small = select(small, -small, (word & 0x8000u) != 0u);
     return select(unpack2x16float(word).x, signed_small, magnitude < 0x0400u);
 }

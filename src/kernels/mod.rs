@@ -7,9 +7,12 @@
 pub mod attention;
 pub mod attention_decode;
 pub mod attention_prefill;
+pub mod embed;
 pub mod kv_append;
 mod link;
+pub mod matmul;
 pub mod matvec;
+pub mod norm;
 pub mod parts;
 pub mod sample;
 pub mod sample_candidates;

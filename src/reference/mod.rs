@@ -7,9 +7,12 @@ mod attention_cases;
 pub mod attention_decode;
 pub mod attention_prefill;
 pub mod case;
+pub mod embed;
 pub mod kv_append;
+pub mod matmul;
 pub mod matvec;
 mod memory;
+pub mod norm;
 pub mod sample_candidates;
 pub mod sample_draw;
 pub mod weights;
@@ -31,6 +34,9 @@ pub fn play(recording: &Recording, memory: &mut Memory) -> Result<()> {
 pub fn cases(tier: Tier) -> Result<Vec<case::Case>> {
     let lists = [
         matvec::cases(tier)?,
+        embed::cases(tier)?,
+        norm::cases(tier)?,
+        matmul::cases(tier)?,
         attention_decode::cases(tier),
         kv_append::cases(tier),
         attention_prefill::cases(tier),
@@ -47,6 +53,9 @@ fn run(dispatch: &Dispatch, memory: &mut Memory) -> Result<()> {
         "attention_prefill" | "attention_prefill_cpu" => attention_prefill::attention_prefill(dispatch, memory),
         "sample_candidates" | "sample_candidates_strip" => sample_candidates::sample_candidates(dispatch, memory),
         "sample_draw" | "sample_draw_single" => sample_draw::sample_draw(dispatch, memory),
+        "embed" => embed::embed(dispatch, memory),
+        "norm" | "norm_rows" => norm::norm(dispatch, memory),
+        "matmul" | "matmul_rows" => matmul::matmul(dispatch, memory),
         name => Err(err!(Internal, "kernel {name} has no CPU twin")),
     }
 }

@@ -19,7 +19,7 @@ pub fn decode_row(format: Format, cols: usize, words: &[u32], start: u32) -> Res
 
 /// The formats whose decoders a variant links, in `load_w`'s order.
 pub fn formats_of(variant: &Variant) -> Result<Vec<Format>> {
-    let decoders = variant.parts.iter().filter(|p| p.source.name.starts_with("quant/"));
+    let decoders = variant.parts.iter().filter(|p| p.source.name.starts_with("parts/quant/"));
     let format = |name: &str| quant::TABLE.iter().find(|q| q.part == name).map(|q| q.format);
     decoders.map(|p| format(p.source.name).ok_or_else(|| err!(Internal, "{} is no format", p.source.name))).collect()
 }

@@ -1,0 +1,97 @@
+// Matrix times the tokens of a prefill, for adapters of type CPU: no barrier, no workgroup memory. See parts/matmul_core
+// for the formula.
+//
+// An invocation owns 8 rows (4 of gate and 4 of up in a gated feed-forward) and up to TILE tokens. For each group of 32
+// columns it decodes its weights once, into 64 vectors, and then runs through the tokens one by one. Such adapters make a
+// load for every lane and component, 10 to 100 times the cost of a multiplication, and compile whatever is unrolled: so
+// the loop over tokens stays a loop, with its sums in memory. Measured on all matrices of SmolLM2-135M with 64 tokens:
+// unrolled register tiles of 4 rows by 4 to 16 tokens gave 12 to 18 tokens/s on SwiftShader and 52 to 60 on lavapipe;
+// this gives 37 and 127, with subgroups (parts/x32_subgroup) 47 and 190. 16 rows gain another fifth and compile five times
+// longer. TILE below 32 makes lavapipe's compiler turn the array into chains of selects, a hundred times slower.
+
+const TILE: u32 = 32u;
+
+var<private> sums: array<mat2x4<f32>, TILE>; // of each token: rows 0..4, rows 4..8 (gate, up)
+
+// 32 columns of four rows: column r of c_j holds columns 4j .. 4j + 4 of row r, so that x * c_j is four dot products.
+struct Block {
+    c0: mat4x4<f32>,
+    c1: mat4x4<f32>,
+    c2: mat4x4<f32>,
+    c3: mat4x4<f32>,
+    c4: mat4x4<f32>,
+    c5: mat4x4<f32>,
+    c6: mat4x4<f32>,
+    c7: mat4x4<f32>,
+}
+
+struct Row { a: mat4x4<f32>, b: mat4x4<f32> }
+
+fn scaled(q: mat4x4<f32>, d: f32, m: f32) -> mat4x4<f32> {
+    let offset = vec4<f32>(m);
+    return mat4x4<f32>(q[0] * d + offset, q[1] * d + offset, q[2] * d + offset, q[3] * d + offset);
+}
+
+fn load_row(s: u32, row: u32, g: u32) -> Row {
+    let w = load_w(params.segment[s].format, row_start(s, row), g, params.groups);
+    return Row(scaled(w.q0, w.d.x, w.m.x), scaled(w.q1, w.d.y, w.m.y));
+}
+
+fn load_block(s: u32, row: u32, g: u32) -> Block {
+    let r0 = load_row(s, row, g);
+    let r1 = load_row(s, row + 1u, g);
+    let r2 = load_row(s, row + 2u, g);
+    let r3 = load_row(s, row + 3u, g);
+    return Block(
+        mat4x4<f32>(r0.a[0], r1.a[0], r2.a[0], r3.a[0]),
+        mat4x4<f32>(r0.a[1], r1.a[1], r2.a[1], r3.a[1]),
+        mat4x4<f32>(r0.a[2], r1.a[2], r2.a[2], r3.a[2]),
+        mat4x4<f32>(r0.a[3], r1.a[3], r2.a[3], r3.a[3]),
+        mat4x4<f32>(r0.b[0], r1.b[0], r2.b[0], r3.b[0]),
+        mat4x4<f32>(r0.b[1], r1.b[1], r2.b[1], r3.b[1]),
+        mat4x4<f32>(r0.b[2], r1.b[2], r2.b[2], r3.b[2]),
+        mat4x4<f32>(r0.b[3], r1.b[3], r2.b[3], r3.b[3]),
+    );
+}
+
+fn dots(v: X32, w: Block) -> vec4<f32> {
+    return v.a[0] * w.c0 + v.a[1] * w.c1 + v.a[2] * w.c2 + v.a[3] * w.c3
+        + v.b[0] * w.c4 + v.b[1] * w.c5 + v.b[2] * w.c6 + v.b[3] * w.c7;
+}
+
+@compute @workgroup_size(WG)
+fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i: u32) {
+    let n = pass_tokens();
+    let t0 = id.y * TILE;
+    if (t0 >= n) {
+        return;
+    }
+    let s = segment_of(id.x);
+    let s_b = select(s, 1u, EPILOGUE == 2u);
+    let per_invocation = select(8u, 4u, EPILOGUE == 2u);
+    let row = ((id.x - params.segment[s].wg_start) * WG + i) * per_invocation;
+    let row_b = select(row + 4u, row, EPILOGUE == 2u);
+    let tile = min(TILE, n - t0);
+    let x_stride = params.groups * 8u;
+    let lane = x32_lane();
+    for (var g = 0u; g < params.groups; g++) {
+        let w_a = load_block(s, row, g);
+        let w_b = load_block(s_b, row_b, g);
+        var at = t0 * x_stride + g * 8u;
+        for (var t = 0u; t < tile; t++) {
+            let v = x32_load(at, lane);
+            let sum = sums[t];
+            sums[t] = mat2x4<f32>(sum[0] + dots(v, w_a), sum[1] + dots(v, w_b));
+            at += x_stride;
+        }
+    }
+    for (var t = 0u; t < tile; t++) {
+        let sum = sums[t];
+        if (EPILOGUE == 2u) {
+            put4_gated(t0 + t, row, sum[0], sum[1]);
+        } else {
+            put4(s, t0 + t, row, sum[0]);
+            put4(s, t0 + t, row_b, sum[1]);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+// What both matmul kernels share: bindings, the segments that their workgroups belong to, the epilogues.
+//
+//   y[t, r] = Σ_k x[t, k] * W[r, k]     for the n tokens of a pass, rows r of one to three matrices (segments)
+//
+// Constants from the linker:
+//   EPILOGUE  0: y = dot; 1: y += dot (the residual stream); 2: y = activate(gate) * up, segments 0 and 1 being gate and up
+//   BIAS      1: bias[r] is added to the dot product; 0: none (binding 4 is bound to x and not read)
+
+struct Segment {
+    base: u32,     // of row 0, in vec4<u32>
+    row_vec4: u32, // of a row, in vec4<u32>
+    rows: u32,
+    format: u32,   // which decoder: 0, 1 or 2
+    out_row: u32,  // where this segment's rows start in a row of y
+    wg_start: u32, // the first workgroup in x that works on it
+    pad0: u32,
+    pad1: u32,
+}
+
+struct Params {
+    groups: u32,   // cols / 32
+    segments: u32, // 1 to 3; 2 with EPILOGUE 2
+    tokens: u32,   // rows of x and y: the most tokens of a pass
+    y_stride: u32, // floats in a row of y
+    softcap: f32,  // EPILOGUE 0: y = softcap * tanh(dot / softcap) where not 0
+    pad0: u32,
+    pad1: u32,
+    pad2: u32,
+    segment: array<Segment, 3>,
+}
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read> state: array<u32>;
+@group(0) @binding(2) var<storage, read> x: array<vec4<f32>>;         // [tokens, cols / 4]
+@group(0) @binding(3) var<storage, read> weights: array<vec4<u32>>;
+@group(0) @binding(4) var<storage, read> bias: array<f32>;            // [y_stride]
+@group(0) @binding(5) var<storage, read_write> y: array<f32>;         // [tokens, y_stride]
+
+// The segment that workgroup `wg` (in x) works on. Uniform in a workgroup.
+fn segment_of(wg: u32) -> u32 {
+    if (EPILOGUE == 2u) {
+        return 0u;
+    }
+    var s = 0u;
+    if (params.segments > 1u && wg >= params.segment[1].wg_start) {
+        s = 1u;
+    }
+    if (params.segments > 2u && wg >= params.segment[2].wg_start) {
+        s = 2u;
+    }
+    return s;
+}
+
+// The tokens of this pass: 0 where generation is done, so that every workgroup returns.
+fn pass_tokens() -> u32 {
+    return select(0u, min(params.tokens, state[STATE_N_TOKENS]), state[STATE_DONE] == 0u);
+}
+
+// Where row `row` of segment `s` starts. Rows beyond the end repeat the last: computed, never written.
+fn row_start(s: u32, row: u32) -> u32 {
+    return params.segment[s].base + min(row, params.segment[s].rows - 1u) * params.segment[s].row_vec4;
+}
+
+fn biased(r: u32, dot: f32) -> f32 {
+    if (BIAS == 1u) {
+        return dot + bias[r];
+    }
+    return dot;
+}
+
+// Writes y[t, r], r counting the rows of all segments.
+fn put(t: u32, r: u32, dot: f32) {
+    let at = t * params.y_stride + r;
+    let value = biased(r, dot);
+    if (EPILOGUE == 1u) {
+        y[at] += value;
+    } else if (params.softcap != 0.0) {
+        y[at] = params.softcap * tanh(clamp(value / params.softcap, -15.0, 15.0)); // tanh(90) is NaN on SwiftShader
+    } else {
+        y[at] = value;
+    }
+}
+
+// Writes y[t, row] .. of four rows of segment `s` that begin at `row`.
+fn put4(s: u32, t: u32, row: u32, dots: vec4<f32>) {
+    let rows = params.segment[s].rows;
+    let r = params.segment[s].out_row + row;
+    if (row < rows) { put(t, r, dots.x); }
+    if (row + 1u < rows) { put(t, r + 1u, dots.y); }
+    if (row + 2u < rows) { put(t, r + 2u, dots.z); }
+    if (row + 3u < rows) { put(t, r + 3u, dots.w); }
+}
+
+fn put_gated(t: u32, row: u32, gate: f32, up: f32) {
+    let at = t * params.y_stride + row;
+    y[at] = activate(biased(row, gate)) * biased(params.segment[1].out_row + row, up);
+}
+
+// The same of gate and up.
+fn put4_gated(t: u32, row: u32, gate: vec4<f32>, up: vec4<f32>) {
+    let rows = params.segment[0].rows;
+    if (row < rows) { put_gated(t, row, gate.x, up.x); }
+    if (row + 1u < rows) { put_gated(t, row + 1u, gate.y, up.y); }
+    if (row + 2u < rows) { put_gated(t, row + 2u, gate.z, up.z); }
+    if (row + 3u < rows) { put_gated(t, row + 3u, gate.w, up.w); }
+}

@@ -1,0 +1,109 @@
+//! Matrix times the tokens of a prefill: `shaders/matmul.wgsl` (tiles in workgroup memory) and
+//! `shaders/matmul_rows.wgsl` (an invocation per few rows, for CPU adapters).
+
+use super::matvec::Epilogue;
+use super::parts::{self, Activation};
+use super::{Binding, Dispatch, MAX_WORKGROUPS, Matrix, Source, Variant, state};
+use crate::err;
+use crate::error::Result;
+use crate::source;
+use crate::tensor::{Format, Tier};
+
+const CORE: Source = source!("parts/matmul_core");
+const X32_EACH: Source = source!("parts/x32_each");
+const X32_SUBGROUP: Source = source!("parts/x32_subgroup");
+const ROWS: Source = source!("matmul_rows");
+
+/// What a matmul is bound to.
+#[derive(Debug, Clone, Copy)]
+pub struct Io {
+    /// The state buffer: done, and how many of the tokens are there.
+    pub state: Binding,
+    /// f32\[tokens, cols\]
+    pub x: Binding,
+    /// f32\[rows of all matrices\], added to the products. `None` for no bias.
+    pub bias: Option<Binding>,
+    /// f32\[tokens, rows of all matrices\], or \[tokens, rows of one\] with [`Epilogue::Gated`]
+    pub y: Binding,
+    /// Rows of x and y: the most tokens of a pass.
+    pub tokens: u32,
+}
+
+/// `matmul_rows`: tokens of a workgroup, invocations of a workgroup (as many as a SIMD group of lavapipe has, and few, so
+/// that there is work for every core), rows of an invocation.
+const CPU_TOKENS: u32 = 32;
+const CPU_WG: u32 = 8;
+const CPU_ROWS: u32 = 8;
+
+/// `y[t, r] = epilogue(Σ_k x[t, k] · W[r, k] + bias[r])` for one to three matrices of one buffer, of up to three formats;
+/// their rows follow one another in y. Tokens beyond those that the state names are left alone.
+///
+/// # Errors
+/// `internal` where the matrices or the bindings do not fit together, `unsupported-quant` for a format without a decoder.
+pub fn matmul(tier: Tier, matrices: &[Matrix], io: Io, epilogue: Epilogue) -> Result<Dispatch> {
+    let first = matrices.first().ok_or_else(|| err!(Internal, "matmul: no matrix"))?;
+    let gated = matches!(epilogue, Epilogue::Gated(_));
+    let fits = |m: &Matrix| m.cols == first.cols && m.buffer == first.buffer && m.cols % 32 == 0 && m.cols > 0 && m.rows > 0;
+    if matrices.len() > 3 || !matrices.iter().all(fits) || (gated && (matrices.len() != 2 || matrices[1].rows != first.rows)) {
+        return Err(err!(Internal, "matmul: matrices that do not fit together: {matrices:?}"));
+    }
+    let all_rows: u64 = matrices.iter().map(|m| u64::from(m.rows)).sum();
+    let y_stride = if gated { u64::from(first.rows) } else { all_rows };
+    check_size("x", io.x, u64::from(io.tokens) * u64::from(first.cols))?;
+    check_size("y", io.y, u64::from(io.tokens) * y_stride)?;
+    if let Some(bias) = io.bias {
+        check_size("bias", bias, all_rows)?;
+    }
+    let mut formats: Vec<Format> = Vec::new();
+    for m in matrices {
+        if !formats.contains(&m.format) {
+            formats.push(m.format);
+        }
+    }
+    let decoders = formats.iter().map(|f| parts::decoder(*f)).collect::<Result<Vec<_>>>()?;
+    let (mode, softcap, activation) = match epilogue {
+        Epilogue::Store { softcap } => (0, softcap, Activation::Silu),
+        Epilogue::Residual => (1, 0.0, Activation::Silu),
+        Epilogue::Gated(activation) => (2, 0.0, activation),
+    };
+    let base = Variant::new(ROWS, &[state::STATE])
+        .constant("EPILOGUE", mode)
+        .constant("BIAS", u32::from(io.bias.is_some()))
+        .with_quants(&decoders)
+        .with(activation.part())
+        .with(CORE);
+    let (variant, tile_rows, tile_tokens) = {
+        let mut variant = base.constant("WG", CPU_WG).with(if tier.subgroups { X32_SUBGROUP } else { X32_EACH });
+        variant.subgroups = tier.subgroups;
+        (variant, CPU_WG * CPU_ROWS, CPU_TOKENS)
+    };
+    let tile_rows = if gated { tile_rows / 2 } else { tile_rows };
+
+    let (mut segments, mut workgroups, mut out_row) = (Vec::new(), 0, 0);
+    for m in matrices {
+        let format = formats.iter().position(|f| *f == m.format).unwrap_or_default() as u32;
+        segments.extend([m.base, m.row_vec4, m.rows, format, out_row, workgroups, 0, 0]);
+        out_row += m.rows;
+        if !gated || workgroups == 0 {
+            workgroups += m.rows.div_ceil(tile_rows);
+        }
+    }
+    segments.resize(3 * 8, 0);
+    let grid = [workgroups, io.tokens.div_ceil(tile_tokens), 1];
+    if grid.iter().any(|n| *n > MAX_WORKGROUPS) {
+        return Err(err!(Internal, "matmul: {all_rows} rows and {} tokens make {grid:?} workgroups", io.tokens));
+    }
+    let mut params = vec![first.cols / 32, matrices.len() as u32, io.tokens, y_stride as u32, softcap.to_bits(), 0, 0, 0];
+    params.extend(segments);
+    let end = matrices.iter().map(|m| u64::from(m.base) + u64::from(m.rows) * u64::from(m.row_vec4)).max().unwrap_or(0);
+    let weights = Binding::read(first.buffer, 0, end * 16);
+    Ok(Dispatch { variant, params, bindings: vec![io.state, io.x, weights, io.bias.unwrap_or(io.x), io.y], workgroups: grid })
+}
+
+/// Shaders index floats by u32, and read nothing beyond what is bound.
+fn check_size(name: &str, binding: Binding, floats: u64) -> Result<()> {
+    if binding.bytes < floats * 4 || floats > u64::from(u32::MAX) {
+        return Err(err!(Internal, "matmul: {name} needs {floats} floats, {} bytes are bound", binding.bytes));
+    }
+    Ok(())
+}

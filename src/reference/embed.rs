@@ -1,0 +1,79 @@
+//! The twin of `embed`.
+
+use super::Memory;
+use super::case::{Case, Noise};
+use super::weights::{decode_row, fill_matrix, formats_of};
+use crate::err;
+use crate::error::Result;
+use crate::kernels::embed::{Io, embed as build};
+use crate::kernels::state::{DONE, N_TOKENS, STATE_BYTES, STATE_WORDS};
+use crate::kernels::{Binding, BufferId, Dispatch, Matrix, Recording};
+use crate::tensor::{Format, Tier};
+
+/// `x[t, :] = scale · W[ids[t], :]` for ids in the chunk.
+pub fn embed(d: &Dispatch, m: &mut Memory) -> Result<()> {
+    let state = m.binding(d, 1)?;
+    let &[groups, tokens, base, row_vec4, row0, rows, scale] = d.params.as_slice() else {
+        return Err(err!(Internal, "embed: {} params", d.params.len()));
+    };
+    if state[DONE] != 0 {
+        return Ok(());
+    }
+    let (cols, scale) = (groups as usize * 32, f64::from(f32::from_bits(scale)));
+    let ids = m.binding(d, 2)?[..state[N_TOKENS].min(tokens) as usize].to_vec();
+    let format = formats_of(&d.variant)?[0];
+    for (t, id) in ids.into_iter().enumerate() {
+        if id < row0 || id - row0 >= rows {
+            continue;
+        }
+        let row = decode_row(format, cols, m.binding(d, 3)?, base + (id - row0) * row_vec4)?;
+        let x = &mut m.binding_mut(d, 4)?[t * cols..(t + 1) * cols];
+        x.iter_mut().zip(row).for_each(|(x, w)| *x = ((scale * f64::from(w)) as f32).to_bits());
+    }
+    Ok(())
+}
+
+/// Every format; a table in two chunks; fewer tokens than the buffers hold; done. Weights are below 2, and the only
+/// roundings are those of the scale's product: d and m apart, their sum.
+pub fn cases(tier: Tier) -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    for format in crate::quant::TABLE.iter().map(|q| q.format) {
+        let cols = if format.block_len() == 256 { 512 } else { 96 };
+        cases.push(case(tier, format, cols, (5, 5), 0)?);
+    }
+    cases.push(case(tier, Format::Q4_1, 2304, (33, 64), 0)?);
+    cases.push(case(tier, Format::Q8_0, 32, (1, 1), 0)?);
+    cases.push(case(tier, Format::Q4_1, 96, (3, 3), 1)?);
+    Ok(cases)
+}
+
+fn case(tier: Tier, format: Format, cols: u32, tokens: (u32, u32), done: u32) -> Result<Case> {
+    const VOCABULARY: u32 = 40;
+    const SPLIT: u32 = 17; // rows of the first chunk
+    let mut noise = Noise(u64::from(cols));
+    let mut memory = Memory::default();
+    let mut words = vec![0; STATE_WORDS];
+    (words[DONE], words[N_TOKENS]) = (done, tokens.0);
+    let state = memory.push(words);
+    let ids = memory.push((0..tokens.1).map(|t| if t == 0 { SPLIT } else { (noise.bits() % 40) as u32 }).collect());
+    let x = memory.push_f32(&noise.floats((tokens.1 * cols) as usize));
+    let buffer = BufferId(memory.buffers().len() as u32);
+    let mut words = Vec::new();
+    let table = fill_matrix(&mut noise, format, VOCABULARY, cols, buffer, &mut words)?;
+    memory.push(words);
+    let io = Io {
+        state: Binding::read(state, 0, STATE_BYTES),
+        ids: Binding::read(ids, 0, u64::from(tokens.1) * 4),
+        x: Binding::read_write(x, 0, u64::from(tokens.1 * cols) * 4),
+        tokens: tokens.1,
+    };
+    let first = Matrix { rows: SPLIT, ..table };
+    let second = Matrix { base: table.base + SPLIT * table.row_vec4, rows: VOCABULARY - SPLIT, ..table };
+    let dispatches = vec![build(tier, first, 0, 25.3, io)?, build(tier, second, SPLIT, 25.3, io)?];
+    Ok(Case {
+        name: format!("embed {} {cols} T={}/{} done={done}", format.name(), tokens.0, tokens.1),
+        recording: Recording { dispatches },
+        memory,
+        outputs: vec![(x, 1e-5)],
+    })
+}

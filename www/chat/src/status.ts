@@ -29,7 +29,7 @@ export class Status {
   private onAction: () => void = () => {};
   private last = "";
 
-  constructor(private readonly actions: { load: () => void; cancel: () => void }) {
+  constructor(private readonly actions: { load: () => void; cancel: () => void; pick: () => void }) {
     this.action.addEventListener("click", () => this.onAction());
   }
 
@@ -55,7 +55,9 @@ export class Status {
       case "error": {
         const words = explain(state.error);
         this.root.dataset.code = words.code;
-        this.write(words.title, "", "Try again", this.actions.load);
+        // The same file would fail in the same way.
+        if (words.remedy === "pick-file") this.write(words.title, "", "Open another file…", this.actions.pick);
+        else this.write(words.title, "", "Try again", this.actions.load);
         break;
       }
     }

@@ -120,7 +120,7 @@ fetch_debian_rust() {
   packages "$llvm"
   local root=$CACHE/rust-web debs
   debs=$(mktemp -d)
-  if [ "$(id -u)" = 0 ]; then chown _apt "$debs" 2>/dev/null || true; fi # the user as which apt downloads
+  chmod 755 "$debs" # apt downloads as a user of its own
   say "fetching Debian's Rust $version for $WASM (110 MB)"
   (cd "$debs" && apt-get download -qq "rustc-web=$version" "rust-web-clippy=$version" "$std=$version" \
     "libstd-rust-web-dev=$version" "rust-web-src=$version") >&2 || die "apt-get could not fetch Debian's Rust"

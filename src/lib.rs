@@ -14,15 +14,17 @@
 //! | 3 | [`model`] | metadata to architecture to a `Recording` | devices |
 //! | 3 | [`gpu`] | adapter, tier, buffers, pipelines, player, readback | models |
 //! | 4 | [`engine`] | loading, KV pool, generation | browsers, files |
-//! | 5 | `web`, `bin/rivulet.rs` | the browser; the command line | |
+//! | 5 | `web`, `bin/rivulet` | the browser; the command line | |
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod error;
 pub mod tensor;
 
+pub mod engine;
 pub mod gguf;
 pub mod gpu;
 pub mod kernels;
+pub mod model;
 pub mod quant;
 #[cfg(feature = "reference")]
 pub mod reference;

@@ -34,6 +34,20 @@ pub struct Counters {
     pub buffer_bytes: u64,
 }
 
+impl Counters {
+    /// What has been counted since `earlier`.
+    pub fn since(self, earlier: Counters) -> Counters {
+        Counters {
+            dispatches: self.dispatches - earlier.dispatches,
+            submits: self.submits - earlier.submits,
+            objects: self.objects - earlier.objects,
+            pipelines: self.pipelines - earlier.pipelines,
+            readbacks: self.readbacks - earlier.readbacks,
+            buffer_bytes: self.buffer_bytes - earlier.buffer_bytes,
+        }
+    }
+}
+
 /// The buffers of a plan, by [`BufferId`].
 pub struct Buffers {
     buffers: Vec<wgpu::Buffer>,

@@ -47,6 +47,11 @@ impl StopMatcher {
         Matched { emit: std::mem::replace(&mut self.held, rest), stopped: false }
     }
 
+    /// Whether text that may begin a stop string is held back.
+    pub fn is_holding(&self) -> bool {
+        !self.held.is_empty()
+    }
+
     /// What was held back, at the end of a text that has no stop string.
     pub fn finish(&mut self) -> String {
         std::mem::take(&mut self.held)

@@ -54,6 +54,11 @@ impl StreamDecoder {
         text
     }
 
+    /// Whether the bytes of an incomplete character are held back.
+    pub fn is_holding(&self) -> bool {
+        !self.held.is_empty()
+    }
+
     /// What is left at the end: U+FFFD for an unfinished character, or nothing.
     pub fn finish(&mut self) -> String {
         String::from_utf8_lossy(&std::mem::take(&mut self.held)).into_owned()

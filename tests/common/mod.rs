@@ -2,6 +2,7 @@
 #![allow(dead_code)] // each test binary uses some of it
 
 pub mod gguf_writer;
+pub mod models;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

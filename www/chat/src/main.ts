@@ -25,7 +25,7 @@ const settings = readSettings(query);
 const defaultChoice: Choice = { source: new URL(`models/${DEFAULT_FILE}`, document.baseURI).href, name: DEFAULT_FILE, bytes: 98_362_432 };
 const engine = new Engine(wanted());
 const follow = new Follow(byId("scroll"), byId("to-latest"));
-const status = new Status({ load: () => load(engine.state.choice), cancel: () => engine.cancel(), pick: () => files.pick() });
+const status = new Status({ load: () => load(engine.state.choice), cancel: () => engine.cancel() });
 const conversation = new Conversation({
   log: byId("log"),
   follow,
@@ -226,7 +226,7 @@ async function start(): Promise<void> {
       el(
         "div",
         { class: "card", id: "missing" },
-        el("h3", { class: "card-name" }, missing.title),
+        el("h2", { class: "card-name" }, missing.title),
         el("p", {}, missing.reason),
         el("ul", {}, ...missing.steps.map((step) => el("li", {}, step))),
       ),

@@ -22,17 +22,12 @@ const marked = new Marked({
   breaks: true,
   renderer: {
     html: ({ text }) => escapeHtml(text),
-    // The page's own headings come first: an answer's begin below them.
-    heading({ tokens, depth }) {
-      const level = Math.min(6, depth + 2);
-      return `<h${level}>${this.parser.parseInline(tokens)}</h${level}>`;
-    },
     image: ({ href, text }) => `<a href="${escapeHtml(href)}">${escapeHtml(text || href)}</a>`,
   },
 });
 
 const ALLOWED_TAGS = [
-  "a", "blockquote", "br", "code", "del", "em", "h3", "h4", "h5", "h6", "hr", "input", "li", "ol", "p", "pre",
+  "a", "blockquote", "br", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "input", "li", "ol", "p", "pre",
   "strong", "table", "tbody", "td", "th", "thead", "tr", "ul", "#text",
 ];
 const ALLOWED_ATTR = ["href", "title", "start", "align", "class", "type", "checked", "disabled"];

@@ -29,7 +29,7 @@ export class Status {
   private onAction: () => void = () => {};
   private last = "";
 
-  constructor(private readonly actions: { load: () => void; cancel: () => void; pick: () => void }) {
+  constructor(private readonly actions: { load: () => void; cancel: () => void }) {
     this.action.addEventListener("click", () => this.onAction());
   }
 
@@ -55,9 +55,7 @@ export class Status {
       case "error": {
         const words = explain(state.error);
         this.root.dataset.code = words.code;
-        // The same file would fail in the same way.
-        if (words.remedy === "pick-file") this.write(words.title, "", "Open another file…", this.actions.pick);
-        else this.write(words.title, "", "Try again", this.actions.load);
+        this.write(words.title, "", "Try again", this.actions.load);
         break;
       }
     }

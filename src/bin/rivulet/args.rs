@@ -1,0 +1,230 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Runs GGUF language models on the GPU, as Rivulet does in a page.
+#[derive(Parser)]
+#[command(name = "rivulet", version)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// One JSON object on stdout, and nothing else there.
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// The device and what is put on it.
+    #[command(flatten)]
+    pub device: Device,
+}
+
+/// Options that every command takes.
+#[derive(Args, Clone)]
+pub struct Device {
+    /// Positions of the KV cache.
+    #[arg(long, global = true)]
+    pub context_length: Option<u32>,
+    /// Type of the KV cache: f32 or f16.
+    #[arg(long, global = true)]
+    pub kv_type: Option<String>,
+    /// Takes the adapter whose name contains this, such as llvmpipe, SwiftShader or NVIDIA.
+    #[arg(long, global = true)]
+    pub adapter: Option<String>,
+    /// Forces a tier: base, f16, subgroup or f16+subgroup; with cpu+ or gpu+ before it, the kernels for that kind of adapter.
+    #[arg(long, global = true)]
+    pub tier: Option<String>,
+}
+
+/// The commands.
+#[derive(Subcommand)]
+pub enum Command {
+    /// What a file's header says.
+    Inspect {
+        /// A GGUF file.
+        model: PathBuf,
+    },
+    /// Token ids of texts.
+    Tokenize {
+        /// A GGUF file.
+        model: PathBuf,
+        /// The text.
+        #[arg(long, required_unless_present = "texts", allow_hyphen_values = true)]
+        text: Option<String>,
+        /// A JSON file with an array of texts.
+        #[arg(long, conflicts_with = "text")]
+        texts: Option<PathBuf>,
+        /// Read the text of control tokens as those tokens.
+        #[arg(long)]
+        special: bool,
+        /// Begin with the beginning-of-sequence token where the model wants one.
+        #[arg(long)]
+        bos: bool,
+    },
+    /// The text of token ids.
+    Detokenize {
+        /// A GGUF file.
+        model: PathBuf,
+        /// Ids, separated by commas.
+        #[arg(long)]
+        ids: Ids,
+    },
+    /// A conversation as a chat template writes it.
+    Render(Render),
+    /// Logits after the last token of a prompt.
+    Logits {
+        /// A GGUF file.
+        model: PathBuf,
+        /// Ids, separated by commas.
+        #[arg(long, required_unless_present = "prompts")]
+        ids: Option<Ids>,
+        /// A JSON file with an array of id arrays.
+        #[arg(long, conflicts_with = "ids")]
+        prompts: Option<PathBuf>,
+        /// After every token.
+        #[arg(long)]
+        all: bool,
+    },
+    /// How probable a text is.
+    Score {
+        /// A GGUF file.
+        model: PathBuf,
+        /// The text.
+        #[arg(long, allow_hyphen_values = true)]
+        text: String,
+    },
+    /// The distribution that the sampling options make of logits.
+    Sample {
+        /// A JSON array of logits; null is minus infinity.
+        #[arg(long)]
+        logits: PathBuf,
+        /// A JSON object of options, named as in JavaScript, with `order`.
+        #[arg(long)]
+        options: PathBuf,
+        /// A JSON array of the token ids before it.
+        #[arg(long)]
+        history: Option<PathBuf>,
+        /// On the CPU. Without it the same: no kernel computes a distribution, the GPU only draws from it.
+        #[arg(long)]
+        reference: bool,
+    },
+    /// Continues a prompt.
+    Generate(Box<Generate>),
+    /// Measures speed, and counts what a token costs.
+    Bench(Bench),
+    /// Every kernel that this adapter can run, against its CPU twin.
+    Selftest,
+    /// Writes every linked kernel variant as WGSL, for compilers in browsers.
+    Shaders {
+        /// Where to.
+        dir: PathBuf,
+    },
+}
+
+/// A list of ids on the command line.
+#[derive(Clone)]
+pub struct Ids(pub Vec<u32>);
+
+impl FromStr for Ids {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let id = |part: &str| part.trim().parse().map_err(|_| format!("expected ids separated by commas, found {part:?}"));
+        text.split(',').filter(|p| !p.trim().is_empty()).map(id).collect::<Result<_, _>>().map(Ids)
+    }
+}
+
+/// Arguments of `render`.
+#[derive(Args)]
+pub struct Render {
+    /// A GGUF file with a chat template.
+    #[arg(required_unless_present = "template")]
+    pub model: Option<PathBuf>,
+    /// A Jinja template instead.
+    #[arg(long, conflicts_with = "model")]
+    pub template: Option<PathBuf>,
+    /// A JSON array of messages.
+    #[arg(long, required_unless_present = "batch")]
+    pub messages: Option<PathBuf>,
+    /// A JSON array of tools.
+    #[arg(long)]
+    pub tools: Option<PathBuf>,
+    /// A JSON object of further variables.
+    #[arg(long)]
+    pub vars: Option<PathBuf>,
+    /// What strftime_now takes for now, such as 2026-07-04T12:00:00.
+    #[arg(long)]
+    pub now: Option<String>,
+    /// Do not end with the beginning of an answer.
+    #[arg(long)]
+    pub no_generation_prompt: bool,
+    /// A JSON array of {messages, tools, vars, addGenerationPrompt}.
+    #[arg(long, conflicts_with_all = ["messages", "tools", "vars"])]
+    pub batch: Option<PathBuf>,
+}
+
+/// Arguments of `generate`: the options of JavaScript in kebab-case.
+#[derive(Args)]
+pub struct Generate {
+    /// A GGUF file.
+    pub model: PathBuf,
+    /// The text to continue.
+    #[arg(long, allow_hyphen_values = true, required_unless_present_any = ["ids", "messages"])]
+    pub prompt: Option<String>,
+    /// Ids to continue, separated by commas.
+    #[arg(long, conflicts_with_all = ["prompt", "messages"])]
+    pub ids: Option<Ids>,
+    /// A JSON array of messages to answer.
+    #[arg(long, conflicts_with = "prompt")]
+    pub messages: Option<PathBuf>,
+    #[arg(long)]
+    pub max_tokens: Option<u32>,
+    /// A stop string; may be given more than once.
+    #[arg(long)]
+    pub stop: Vec<String>,
+    #[arg(long)]
+    pub ignore_eos: bool,
+    /// Read the text of control tokens in the prompt as those tokens.
+    #[arg(long)]
+    pub special: bool,
+    #[arg(long)]
+    pub temperature: Option<f32>,
+    #[arg(long)]
+    pub top_k: Option<u32>,
+    #[arg(long)]
+    pub top_p: Option<f32>,
+    #[arg(long)]
+    pub min_p: Option<f32>,
+    #[arg(long)]
+    pub typical_p: Option<f32>,
+    #[arg(long)]
+    pub repetition_penalty: Option<f32>,
+    #[arg(long, allow_hyphen_values = true)]
+    pub frequency_penalty: Option<f32>,
+    #[arg(long, allow_hyphen_values = true)]
+    pub presence_penalty: Option<f32>,
+    #[arg(long)]
+    pub penalty_window: Option<u32>,
+    /// A JSON object of {id: bias}.
+    #[arg(long)]
+    pub logit_bias: Option<String>,
+    #[arg(long)]
+    pub seed: Option<u64>,
+}
+
+/// Arguments of `bench`.
+#[derive(Args)]
+pub struct Bench {
+    /// A GGUF file.
+    pub model: PathBuf,
+    /// Tokens of the prompt.
+    #[arg(long, default_value_t = 128)]
+    pub prompt_tokens: u32,
+    /// Tokens to generate.
+    #[arg(long, default_value_t = 32)]
+    pub max_tokens: u32,
+    /// Runs; medians are reported.
+    #[arg(long, default_value_t = 3)]
+    pub runs: u32,
+}

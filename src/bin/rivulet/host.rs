@@ -1,0 +1,73 @@
+//! Files, time and JSON.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use rivulet::engine::{ByteSource, Host};
+use rivulet::err;
+use rivulet::error::Result;
+use serde::de::DeserializeOwned;
+
+/// A file, read at offsets.
+pub struct FileSource {
+    file: RefCell<File>,
+    len: u64,
+    path: String,
+}
+
+impl FileSource {
+    /// Opens a file. Error: `network`, the code of a source that cannot be read.
+    pub fn open(path: &Path) -> Result<Self> {
+        let fail = |e: std::io::Error| err!(Network, "opening {}: {e}", path.display());
+        let file = File::open(path).map_err(fail)?;
+        let len = file.metadata().map_err(fail)?.len();
+        Ok(Self { file: RefCell::new(file), len, path: path.display().to_string() })
+    }
+}
+
+impl ByteSource for FileSource {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    async fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        let mut file = self.file.borrow_mut();
+        let read = file.seek(SeekFrom::Start(offset)).and_then(|_| file.read_exact(out));
+        read.map_err(|e| err!(Network, "reading {} bytes at {offset} of {}: {e}", out.len(), self.path))
+    }
+}
+
+/// The machine's clock and randomness.
+pub struct System(Instant);
+
+impl System {
+    /// Starts the clock.
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+}
+
+impl Host for System {
+    fn now_ms(&self) -> f64 {
+        self.0.elapsed().as_secs_f64() * 1000.0
+    }
+
+    fn unix_seconds(&self) -> i64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs() as i64)
+    }
+
+    fn entropy(&self) -> u64 {
+        // The standard library seeds its hash maps from the system; that is as much as a sampler's seed needs.
+        RandomState::new().hash_one(self.0.elapsed())
+    }
+}
+
+/// A JSON file. Error: `bad-option` with the path and what is wrong.
+pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    let text = std::fs::read_to_string(path).map_err(|e| err!(BadOption, "reading {}: {e}", path.display()))?;
+    serde_json::from_str(&text).map_err(|e| err!(BadOption, "reading {}: {e}", path.display()))
+}

@@ -1,0 +1,192 @@
+//! Commands that run a model.
+
+use std::io::Write;
+use std::path::Path;
+
+use pollster::block_on;
+use rivulet::engine::{Engine, GenerateOptions, LoadOptions, Prompt, describe, read_header};
+use rivulet::err;
+use rivulet::error::Result;
+use rivulet::gguf::{Array, Value};
+use rivulet::gpu::{Gpu, GpuOptions};
+use rivulet::tensor::Tier;
+use rivulet::text::EncodeOptions;
+use serde_json::{Map, json};
+
+use crate::Report;
+use crate::args::{Device, Generate};
+use crate::host::{FileSource, System, read_json};
+
+/// The device that the options ask for.
+pub fn gpu(device: &Device) -> Result<Gpu> {
+    block_on(Gpu::request(GpuOptions { adapter: device.adapter.clone(), tier: device.tier.clone(), browser_subgroups: false }))
+}
+
+fn load_options(device: &Device) -> Result<LoadOptions> {
+    let mut options = Map::new();
+    if let Some(n) = device.context_length {
+        options.insert("contextLength".into(), n.into());
+    }
+    if let Some(kv) = &device.kv_type {
+        options.insert("kvType".into(), kv.as_str().into());
+    }
+    serde_json::from_value(options.into()).map_err(|e| err!(BadOption, "{e}"))
+}
+
+/// Loads a model, telling the progress on stderr.
+pub fn load(path: &Path, device: &Device) -> Result<Engine> {
+    let source = FileSource::open(path)?;
+    let options = load_options(device)?;
+    block_on(Engine::load(&source, gpu(device)?, &options, Box::new(System::start()), &mut |_| {}, &|| false))
+}
+
+/// `inspect`: the header alone.
+pub fn inspect(path: &Path, device: &Device) -> Result<Report> {
+    let source = FileSource::open(path)?;
+    let header = block_on(read_header(&source))?;
+    // Without a device: planned for one without limits, so that every file can be looked at.
+    let tier = Tier { max_binding_bytes: u64::MAX, ..Tier::BASE };
+    let info = describe(&header, tier, &load_options(device)?);
+    let mut metadata = Map::new();
+    let mut text = format!("GGUF version {}, {} tensors, {} bytes\n", header.version, header.tensors.len(), header.file_len);
+    for (key, value) in header.metadata.iter() {
+        let short = short(value);
+        text.push_str(&format!("{key} = {short}\n"));
+        metadata.insert(key.into(), short);
+    }
+    let tensors: Vec<_> = header
+        .tensors
+        .iter()
+        .map(|t| json!({ "name": t.name, "type": t.format.name(), "shape": t.shape, "offset": t.offset, "bytes": t.bytes }))
+        .collect();
+    let (info, unsupported) = match info {
+        Ok(info) => (json!(info), json!(null)),
+        Err(e) => (json!(null), json!({ "code": e.code.as_str(), "message": e.message })),
+    };
+    text.push_str(&if info.is_null() { format!("not supported: {}", unsupported["message"]) } else { format!("{info:#}") });
+    let json = json!({
+        "version": header.version, "alignment": header.alignment, "dataOffset": header.data_offset, "fileBytes": header.file_len,
+        "metadata": metadata, "tensors": tensors, "info": info, "unsupported": unsupported,
+    });
+    Ok(Report::new(json, text))
+}
+
+/// A value, long arrays by their length only.
+fn short(value: &Value) -> serde_json::Value {
+    macro_rules! array {
+        ($v:expr) => {
+            if $v.len() > 16 { json!(format!("[{} values]", $v.len())) } else { json!($v) }
+        };
+    }
+    match value {
+        Value::U8(v) => json!(v),
+        Value::I8(v) => json!(v),
+        Value::U16(v) => json!(v),
+        Value::I16(v) => json!(v),
+        Value::U32(v) => json!(v),
+        Value::I32(v) => json!(v),
+        Value::F32(v) => json!(v),
+        Value::Bool(v) => json!(v),
+        Value::String(v) => json!(v),
+        Value::U64(v) => json!(v),
+        Value::I64(v) => json!(v),
+        Value::F64(v) => json!(v),
+        Value::Array(array) => match array {
+            Array::U8(v) => array!(v),
+            Array::I8(v) => array!(v),
+            Array::U16(v) => array!(v),
+            Array::I16(v) => array!(v),
+            Array::U32(v) => array!(v),
+            Array::I32(v) => array!(v),
+            Array::F32(v) => array!(v),
+            Array::Bool(v) => array!(v),
+            Array::U64(v) => array!(v),
+            Array::I64(v) => array!(v),
+            Array::F64(v) => array!(v),
+            Array::String(v) if v.len() > 16 => json!(format!("[{} values]", v.len())),
+            Array::String(v) => json!(v.iter().collect::<Vec<_>>()),
+        },
+    }
+}
+
+/// `logits`
+pub fn logits(path: &Path, ids: Option<&[u32]>, prompts: Option<&Path>, all: bool, device: &Device) -> Result<Report> {
+    let mut engine = load(path, device)?;
+    let mut rows_of = |ids: &[u32]| -> Result<Vec<Vec<f32>>> {
+        let mut rows = Vec::new();
+        block_on(engine.logits(ids, all, &mut |_, logits| {
+            rows.push(logits);
+            Ok(())
+        }))?;
+        Ok(rows)
+    };
+    let json = match (ids, prompts) {
+        (Some(ids), _) => json!({ "logits": rows_of(ids)? }),
+        (None, Some(file)) => {
+            let prompts: Vec<Vec<u32>> = read_json(file)?;
+            let results = prompts.iter().map(|ids| Ok(json!({ "logits": rows_of(ids)? }))).collect::<Result<Vec<_>>>()?;
+            json!({ "results": results })
+        }
+        (None, None) => return Err(err!(BadOption, "logits: expected --ids or --prompts")),
+    };
+    let text = json.to_string();
+    Ok(Report::new(json, text))
+}
+
+/// `score`
+pub fn score(path: &Path, text: &str, device: &Device) -> Result<Report> {
+    let mut engine = load(path, device)?;
+    let ids = engine.tokenizer().encode(text, EncodeOptions { parse_special: false, add_bos: true })?;
+    let scored = block_on(engine.score(&ids))?;
+    let line = format!("perplexity {:.4} over {} tokens", scored.perplexity, scored.logprobs.len());
+    Ok(Report::new(json!(scored), line))
+}
+
+fn generate_options(args: &Generate) -> Result<GenerateOptions> {
+    let mut o = Map::new();
+    macro_rules! set {
+        ($($name:literal: $value:expr),* $(,)?) => { $( if let Some(v) = &$value { o.insert($name.into(), json!(v)); } )* };
+    }
+    set! {
+        "maxTokens": args.max_tokens, "temperature": args.temperature, "topK": args.top_k, "topP": args.top_p, "minP": args.min_p,
+        "typicalP": args.typical_p, "repetitionPenalty": args.repetition_penalty, "frequencyPenalty": args.frequency_penalty,
+        "presencePenalty": args.presence_penalty, "penaltyWindow": args.penalty_window, "seed": args.seed,
+    }
+    if let Some(bias) = &args.logit_bias {
+        let bias: serde_json::Value = serde_json::from_str(bias).map_err(|e| err!(BadOption, "--logit-bias: {e}"))?;
+        o.insert("logitBias".into(), bias);
+    }
+    o.insert("stop".into(), json!(args.stop));
+    o.insert("ignoreEos".into(), json!(args.ignore_eos));
+    o.insert("parseSpecial".into(), json!(args.special));
+    GenerateOptions::parse(serde_json::Value::Object(o))
+}
+
+/// `generate`: streams to stdout, or prints one object at the end.
+pub fn generate(args: &Generate, json: bool, device: &Device) -> Result<Report> {
+    let options = generate_options(args)?;
+    let prompt = match (&args.prompt, &args.ids, &args.messages) {
+        (_, _, Some(file)) => Prompt::Messages(read_json(file)?),
+        (_, Some(ids), _) => Prompt::Ids(ids.0.clone()),
+        (Some(text), ..) => Prompt::Text(text.clone()),
+        _ => return Err(err!(BadOption, "generate: expected --prompt, --ids or --messages")),
+    };
+    let mut engine = load(&args.model, device)?;
+    let mut stream = |event: rivulet::engine::TokenEvent| {
+        if !json {
+            print!("{}", event.text);
+            // A closed pipe is the reader's choice, and the answer is complete without it.
+            let _ = std::io::stdout().flush();
+        }
+    };
+    let done = block_on(engine.generate(&prompt, &options, &mut stream, &|| false))?;
+    let timings = done.timings;
+    if !json {
+        println!();
+        eprintln!("{:.1} tokens a second, first token after {:.0} ms", timings.decode_tps, timings.ttft_ms);
+    }
+    let object = json!({
+        "text": done.text, "ids": done.tokens, "finishReason": done.finish_reason, "usage": done.usage, "timings": timings,
+    });
+    Ok(Report::new(object, ""))
+}

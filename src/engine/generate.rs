@@ -1,0 +1,474 @@
+//! The token loop: prefill what the cache does not hold, then groups of decode steps, each group one submit and one
+//! readback, the sampled token fed to the next step on the device.
+
+use serde::Serialize;
+
+use super::load::{Engine, check_cancel};
+use super::options::{GenerateOptions, Prompt};
+use crate::err;
+use crate::error::{Code, Result};
+use crate::gpu::{Counters, Prepared};
+use crate::kernels::BufferId;
+use crate::kernels::state::{self, CpuStep, Done, Request};
+use crate::sample::{CpuSampler, Plan as SamplingPlan};
+use crate::text::{DateTime, EncodeOptions, RenderOptions, StopMatcher, StreamDecoder, Tokenizer};
+
+/// One sampled token, as it is delivered.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TokenEvent {
+    /// The token.
+    pub id: u32,
+    /// The text that it completes: whole characters only, so it may be empty.
+    pub text: String,
+    /// Natural logarithm of its probability under the model's own distribution.
+    pub logprob: f32,
+    /// Its place in the answer, from 0.
+    pub index: u32,
+}
+
+/// Why a generation ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Finish {
+    /// An end-of-generation token.
+    Stop,
+    /// `maxTokens`, or the end of the context.
+    Length,
+    /// A stop string.
+    StopString,
+    /// The caller aborted.
+    Aborted,
+}
+
+/// Tokens counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Usage {
+    /// Of the prompt.
+    pub prompt_tokens: u32,
+    /// Delivered.
+    pub completion_tokens: u32,
+    /// Of the prompt, those whose keys and values were still in the cache.
+    pub cached_tokens: u32,
+}
+
+/// How long things took, by the host's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Timings {
+    /// Loading the model.
+    pub load_ms: f64,
+    /// From the call to the first token.
+    pub ttft_ms: f64,
+    /// Prompt tokens computed per second.
+    pub prefill_tps: f64,
+    /// Tokens per second after the first.
+    pub decode_tps: f64,
+}
+
+/// The result of a generation.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Generated {
+    /// The answer.
+    pub text: String,
+    /// Its tokens.
+    pub tokens: Vec<u32>,
+    /// Why it ended.
+    pub finish_reason: Finish,
+    /// Tokens counted.
+    pub usage: Usage,
+    /// Times.
+    pub timings: Timings,
+    /// What the tokens after the first cost the device.
+    #[serde(skip)]
+    pub decode_cost: Counters,
+}
+
+/// The longest that a group of steps may take before it grows no more: a stop button must stop.
+const GROUP_LIMIT_MS: f64 = 400.0;
+/// Steps of a group at most; the state's output ring holds twice as many.
+const GROUP_MAX: u32 = 16;
+
+impl Engine {
+    /// The prompt's token ids.
+    ///
+    /// # Errors
+    /// `bad-option` for ids beyond the vocabulary or an empty prompt, `bad-template` where the model has no template or
+    /// it fails.
+    pub fn encode_prompt(&self, prompt: &Prompt, options: &GenerateOptions) -> Result<Vec<u32>> {
+        let ids = match prompt {
+            Prompt::Ids(ids) => ids.clone(),
+            Prompt::Text(text) => {
+                let how = EncodeOptions { parse_special: options.parse_special, add_bos: true };
+                self.tokenizer().encode(text, how)?
+            }
+            Prompt::Messages(messages) => {
+                let text = self.render(messages, options, true)?;
+                // Templates write the beginning-of-sequence token themselves, or leave it to the tokenizer.
+                let bos = self.tokenizer().bos().and_then(|id| self.tokenizer().token_text(id));
+                let add_bos = !bos.is_some_and(|bos| text.starts_with(bos));
+                self.tokenizer().encode(&text, EncodeOptions { parse_special: true, add_bos })?
+            }
+        };
+        if ids.is_empty() {
+            return Err(err!(BadOption, "prompt: expected at least one token, found none"));
+        }
+        let n_vocab = self.architecture().n_vocab;
+        if let Some(id) = ids.iter().find(|id| **id >= n_vocab) {
+            return Err(err!(BadOption, "prompt: expected token ids below {n_vocab}, found {id}"));
+        }
+        Ok(ids)
+    }
+
+    /// A conversation as the model's template writes it.
+    pub fn render(&self, messages: &minijinja::Value, options: &GenerateOptions, add_generation_prompt: bool) -> Result<String> {
+        let template = self.chat_template().ok_or_else(|| {
+            err!(BadTemplate, "the model has no chat template (it is a base model): pass a text prompt instead of messages")
+        })?;
+        let render = RenderOptions {
+            tools: options.tools.clone(),
+            variables: options.template_vars.clone().unwrap_or(minijinja::Value::UNDEFINED),
+            add_generation_prompt,
+            now: DateTime::from_unix(self.host.unix_seconds()),
+        };
+        template.render(messages, &render)
+    }
+
+    /// Continues a prompt, calling `on_token` for each token in order.
+    ///
+    /// # Errors
+    /// `bad-option`, `bad-template`, `context-overflow` where the prompt alone does not fit, and what the device fails
+    /// with. Aborting is no error: the result says so.
+    pub async fn generate(
+        &mut self,
+        prompt: &Prompt,
+        options: &GenerateOptions,
+        on_token: &mut dyn FnMut(TokenEvent),
+        cancel: &dyn Fn() -> bool,
+    ) -> Result<Generated> {
+        options.validate(self.architecture().n_vocab as usize)?;
+        let ids = self.encode_prompt(prompt, options)?;
+        let context = self.kv.context_length();
+        if ids.len() as u64 + 1 > u64::from(context) {
+            return Err(err!(
+                ContextOverflow,
+                "the prompt has {} tokens, the context holds {context}, and an answer needs at least one of them: shorten the prompt \
+                 or load the model with a larger contextLength",
+                ids.len()
+            ));
+        }
+        // Whatever goes wrong, what the cache holds is then unknown.
+        let result = self.run(&ids, options, on_token, cancel).await;
+        if result.is_err() {
+            self.forget();
+        }
+        result
+    }
+
+    /// Empties the cache.
+    pub(super) fn forget(&mut self) {
+        self.cached.clear();
+        self.kv.truncate(0);
+    }
+
+    async fn run(
+        &mut self,
+        ids: &[u32],
+        options: &GenerateOptions,
+        on_token: &mut dyn FnMut(TokenEvent),
+        cancel: &dyn Fn() -> bool,
+    ) -> Result<Generated> {
+        let started = self.host.now_ms();
+        let n_vocab = self.architecture().n_vocab;
+        let sampler = CpuSampler::new(options.sampling.clone(), n_vocab as usize, self.host.entropy())?;
+        let room = self.kv.context_length() - ids.len() as u32;
+        let end_ids = if options.ignore_eos { Vec::new() } else { self.tokenizer().end_of_generation().to_vec() };
+        let mut request = Request {
+            pos: 0,
+            n_tokens: 0,
+            step: 0,
+            remaining: options.max_tokens.unwrap_or(u32::MAX).min(room),
+            prompt_len: ids.len() as u32,
+            options: &options.sampling,
+            plan: SamplingPlan::new(&options.sampling, n_vocab),
+            seed: sampler.seed(),
+            end_ids: &end_ids,
+        };
+        self.write_history(ids, &request)?;
+        let cached = self.keep_prefix(ids);
+        let mut answer = Answer::new(ids, options)?;
+
+        let last = match self.prefill(ids, cached, cancel).await {
+            Ok(last) => last,
+            Err(e) if e.code == Code::Aborted => {
+                let timings = Timings { load_ms: self.load_ms, ttft_ms: 0.0, prefill_tps: 0.0, decode_tps: 0.0 };
+                return Ok(answer.finish(Finish::Aborted, cached, timings, on_token));
+            }
+            Err(e) => return Err(e),
+        };
+        request.pos = last;
+        request.n_tokens = ids.len() as u32 - last;
+        self.begin_pass(&ids[last as usize..], last)?;
+        self.write(self.plan.ids.state.id, 0, &request.header()?)?;
+
+        let mut steps = 0; // the first readback brings the prompt's own token
+        let mut first = None;
+        let finish = loop {
+            let before = self.host.now_ms();
+            let words = self.play(&self.group(steps, request.n_tokens)?).await?;
+            let now = self.host.now_ms();
+            first.get_or_insert((now, self.gpu.counters()));
+            let mut stopped = answer.take_all(&words, self.tokenizer(), &end_ids, on_token);
+            let mut done = Done::from_word(words[state::DONE]);
+            let on_cpu = done == Done::Cpu && !stopped;
+            if on_cpu {
+                let (token, after) = self.sample_on_cpu(&words, &sampler, &answer.history, &request).await?;
+                stopped = answer.take(token, self.tokenizer(), &end_ids, on_token);
+                done = after;
+            }
+            match done {
+                _ if stopped => break Finish::StopString,
+                Done::End => break Finish::Stop,
+                Done::Length => break Finish::Length,
+                Done::Running | Done::Cpu => {}
+            }
+            if cancel() {
+                break Finish::Aborted;
+            }
+            steps = if on_cpu || steps == 0 { 1 } else { next_group(steps, now - before) };
+            // The last token's own keys and values come with the next step.
+            let pos = answer.history.len() as u32 - 1;
+            self.reserve(pos, (pos + steps).min(self.kv.context_length()))?;
+        };
+        let ended = self.host.now_ms();
+        let (first, counted) = first.unwrap_or((ended, self.gpu.counters()));
+        let rate = |tokens: u32, ms: f64| if ms > 0.0 { f64::from(tokens) * 1000.0 / ms } else { 0.0 };
+        let timings = Timings {
+            load_ms: self.load_ms,
+            ttft_ms: first - started,
+            prefill_tps: rate(ids.len() as u32 - cached, first - started),
+            decode_tps: rate(answer.taken.saturating_sub(1), ended - first),
+        };
+        // Surplus steps of the last group are forgotten.
+        answer.history.pop();
+        self.cached.clone_from(&answer.history);
+        self.kv.truncate(self.cached.len() as u32);
+        let mut generated = answer.finish(finish, cached, timings, on_token);
+        generated.decode_cost = self.gpu.counters().since(counted);
+        Ok(generated)
+    }
+
+    /// Keeps what the cache and the prompt have in common, and gives how many tokens that is. At least one token of the
+    /// prompt is computed, since its logits are wanted.
+    pub(super) fn keep_prefix(&mut self, ids: &[u32]) -> u32 {
+        let common = self.cached.iter().zip(ids).take_while(|(a, b)| a == b).count().min(ids.len() - 1) as u32;
+        let kept = self.kv.rewindable(common);
+        self.kv.truncate(kept);
+        self.cached.truncate(kept as usize);
+        kept
+    }
+
+    /// Computes the prompt from `start` on, all chunks but the last, which is left to be played with the head. Gives
+    /// where that one starts. Error: `aborted`, with the cache holding what has been computed.
+    pub(super) async fn prefill(&mut self, ids: &[u32], start: u32, cancel: &dyn Fn() -> bool) -> Result<u32> {
+        let chunk = self.passes.prefill.last().map_or(1, |p| p.0);
+        let mut pos = start;
+        while ids.len() as u32 - pos > chunk {
+            check_cancel(cancel)?;
+            self.begin_pass(&ids[pos as usize..(pos + chunk) as usize], pos)?;
+            self.write(self.plan.ids.state.id, 0, &[Done::Running as u32, pos, chunk])?;
+            self.play(&[self.pass(chunk)?]).await?;
+            pos += chunk;
+            self.cached = ids[..pos as usize].to_vec();
+        }
+        check_cancel(cancel)?;
+        Ok(pos)
+    }
+
+    /// Blocks and ids for a pass over `ids`, the first at `pos`.
+    pub(super) fn begin_pass(&mut self, ids: &[u32], pos: u32) -> Result<()> {
+        self.reserve(pos, pos + ids.len() as u32)?;
+        self.write(self.plan.ids.ids.id, 0, ids)
+    }
+
+    /// The pass for this many tokens.
+    pub(super) fn pass(&self, tokens: u32) -> Result<&Prepared> {
+        if tokens == 1 {
+            return Ok(&self.passes.decode);
+        }
+        let fits = self.passes.prefill.iter().find(|p| p.0 >= tokens);
+        fits.map(|p| &p.1).ok_or_else(|| err!(Internal, "no pass takes {tokens} tokens"))
+    }
+
+    /// What is played before a readback: decode steps, or for none of them the end of the prompt.
+    fn group(&self, steps: u32, prompt_tokens: u32) -> Result<Vec<&Prepared>> {
+        let step = [&self.passes.decode, &self.passes.head, &self.passes.sample];
+        match steps {
+            0 => Ok(vec![self.pass(prompt_tokens)?, &self.passes.head, &self.passes.sample]),
+            _ => Ok(step.into_iter().cycle().take(steps as usize * step.len()).collect()),
+        }
+    }
+
+    /// Plays passes in one submit and reads the state back.
+    pub(super) async fn play(&self, passes: &[&Prepared]) -> Result<Vec<u32>> {
+        let bytes = self.gpu.submit_and_read(passes, &self.buffers, self.plan.ids.state.id, state::STATE_BYTES).await?;
+        let words: Vec<u32> = bytemuck::pod_collect_to_vec(&bytes);
+        if words.len() < state::STATE_WORDS {
+            return Err(err!(Internal, "expected {} words of state, found {}", state::STATE_WORDS, words.len()));
+        }
+        Ok(words)
+    }
+
+    /// Writes words into a buffer, `at` words from its start.
+    pub(super) fn write(&self, buffer: BufferId, at: usize, words: &[u32]) -> Result<()> {
+        self.gpu.write(&self.buffers, buffer, at as u64 * 4, bytemuck::cast_slice(words))
+    }
+
+    /// Blocks for positions `start..end`.
+    fn reserve(&mut self, start: u32, end: u32) -> Result<()> {
+        for (group, table) in self.kv.reserve(start, end)? {
+            self.write(self.plan.groups[group].table.id, 0, &table)?;
+        }
+        Ok(())
+    }
+
+    /// What the sampler must know of the tokens before the first step.
+    fn write_history(&self, ids: &[u32], request: &Request<'_>) -> Result<()> {
+        let (n_vocab, at) = (self.architecture().n_vocab, &self.plan.ids);
+        if request.plan.penalties {
+            self.write(at.counts.id, 0, &state::counts(request.options, ids, n_vocab))?;
+            self.write(at.ring.id, 0, &state::ring(ids))?;
+        }
+        if !request.options.logit_bias.is_empty() {
+            self.gpu.write(&self.buffers, at.bias.id, 0, bytemuck::cast_slice(&state::dense_bias(request.options, n_vocab)))?;
+        }
+        Ok(())
+    }
+
+    /// Samples the step that the device left to the CPU, and tells the device.
+    async fn sample_on_cpu(
+        &self,
+        words: &[u32],
+        sampler: &CpuSampler,
+        history: &[u32],
+        request: &Request<'_>,
+    ) -> Result<(Sampled, Done)> {
+        let at = &self.plan.ids;
+        let logits = self.read_logits().await?;
+        let drawn = sampler.draw(&logits, history, words[state::STEP])?;
+        let step = CpuStep::new(words, drawn.token, drawn.logprob, history, request)?;
+        self.write(at.state.id, 0, &step.header)?;
+        self.write(at.ids.id, 0, &[step.token])?;
+        if request.plan.penalties {
+            self.write(at.ring.id, step.ring.0, &[step.ring.1])?;
+        }
+        for (token, count) in step.counts {
+            self.write(at.counts.id, token as usize, &[count])?;
+        }
+        Ok((Sampled { id: drawn.token, logprob: drawn.logprob }, Done::from_word(step.header[state::DONE])))
+    }
+
+    /// The last token's logits.
+    pub(super) async fn read_logits(&self) -> Result<Vec<f32>> {
+        let bytes = u64::from(self.architecture().n_vocab) * 4;
+        let bytes = self.gpu.read(&self.buffers, self.plan.ids.logits.id, 0, bytes).await?;
+        Ok(bytemuck::pod_collect_to_vec(&bytes))
+    }
+}
+
+/// How many steps the next group takes, given how long this one took.
+fn next_group(steps: u32, elapsed_ms: f64) -> u32 {
+    if elapsed_ms > GROUP_LIMIT_MS {
+        return (steps / 2).max(1);
+    }
+    if elapsed_ms * 2.0 <= GROUP_LIMIT_MS { (steps * 2).min(GROUP_MAX) } else { steps }
+}
+
+struct Sampled {
+    id: u32,
+    logprob: f32,
+}
+
+/// The answer as it grows.
+struct Answer {
+    /// Prompt and sampled tokens.
+    history: Vec<u32>,
+    prompt_len: u32,
+    /// Steps taken from the device.
+    taken: u32,
+    tokens: Vec<u32>,
+    text: String,
+    decoder: StreamDecoder,
+    stops: StopMatcher,
+    /// The last token, held back while some of its text is: that text may still come, and each token is delivered once.
+    pending: Option<TokenEvent>,
+}
+
+impl Answer {
+    fn new(ids: &[u32], options: &GenerateOptions) -> Result<Self> {
+        Ok(Self {
+            history: ids.to_vec(),
+            prompt_len: ids.len() as u32,
+            taken: 0,
+            tokens: Vec::new(),
+            text: String::new(),
+            decoder: StreamDecoder::new(false, true),
+            stops: StopMatcher::new(options.stop.clone())?,
+            pending: None,
+        })
+    }
+
+    /// Takes the steps that a readback brought. True where a stop string is complete.
+    fn take_all(&mut self, words: &[u32], tokenizer: &Tokenizer, end_ids: &[u32], on_token: &mut dyn FnMut(TokenEvent)) -> bool {
+        for step in self.taken..words[state::STEP] {
+            let at = state::OUT + 2 * (step as usize % state::OUT_LEN);
+            let token = Sampled { id: words[at], logprob: f32::from_bits(words[at + 1]) };
+            if self.take(token, tokenizer, end_ids, on_token) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn take(&mut self, token: Sampled, tokenizer: &Tokenizer, end_ids: &[u32], on_token: &mut dyn FnMut(TokenEvent)) -> bool {
+        self.history.push(token.id);
+        self.taken += 1;
+        if end_ids.contains(&token.id) {
+            return false;
+        }
+        if let Some(event) = self.pending.take() {
+            on_token(event);
+        }
+        let index = self.tokens.len() as u32;
+        self.tokens.push(token.id);
+        let matched = self.stops.push(&self.decoder.push(tokenizer, token.id));
+        self.text.push_str(&matched.emit);
+        let event = TokenEvent { id: token.id, text: matched.emit, logprob: token.logprob, index };
+        if self.decoder.is_holding() || self.stops.is_holding() {
+            self.pending = Some(event);
+        } else {
+            on_token(event);
+        }
+        matched.stopped
+    }
+
+    fn finish(mut self, finish: Finish, cached: u32, timings: Timings, on_token: &mut dyn FnMut(TokenEvent)) -> Generated {
+        let mut rest = self.stops.push(&self.decoder.finish()).emit;
+        rest.push_str(&self.stops.finish());
+        self.text.push_str(&rest);
+        if let Some(mut event) = self.pending.take() {
+            event.text.push_str(&rest);
+            on_token(event);
+        }
+        let usage = Usage { prompt_tokens: self.prompt_len, completion_tokens: self.tokens.len() as u32, cached_tokens: cached };
+        Generated {
+            text: self.text,
+            tokens: self.tokens,
+            finish_reason: finish,
+            usage,
+            timings,
+            decode_cost: Counters::default(),
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! Loading: a header, then the weights as a stream from the source through a small window of memory into the device's
+//! buffers. Nothing of the weights is held: peak memory is [`WINDOW_BYTES`] twice, whatever the model's size.
+
+use serde::{Deserialize, Serialize};
+
+use super::kv::KvCache;
+use super::source::{ByteSource, Host, read_header};
+use crate::err;
+use crate::error::Result;
+use crate::gguf::Header;
+use crate::gpu::{AdapterReport, Buffers, Gpu, Prepared};
+use crate::kernels::attention::KvType;
+use crate::model::{self, Architecture, Plan, PlanOptions, UploadKind};
+use crate::quant;
+use crate::tensor::Tier;
+use crate::text::{ChatTemplate, Tokenizer};
+
+/// Bytes of a tensor that are read and repacked at once; rows longer than this go one by one.
+const WINDOW_BYTES: usize = 4 << 20;
+
+/// Bytes uploaded between two waits: natively `write_buffer` holds its staging memory until a submit completes.
+const FLUSH_BYTES: u64 = 64 << 20;
+
+/// Positions of a rope table that are computed at once.
+const TABLE_STRIP: u32 = 1024;
+
+/// The default context where the caller names none: enough for a chat, little enough for a phone.
+const DEFAULT_CONTEXT: u32 = 4096;
+
+/// The most tokens of one prefill pass, on a GPU and on a CPU adapter, where a pass must stay short to be stopped.
+const PREFILL: u32 = 256;
+const PREFILL_CPU: u32 = 64;
+
+/// Options of a load, named as in JavaScript.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct LoadOptions {
+    /// Positions of the KV cache. `None`: the model's own, at most 4,096.
+    pub context_length: Option<u32>,
+    /// How keys and values are stored. `None`: f16.
+    pub kv_type: Option<KvType>,
+}
+
+/// How far a load has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Progress {
+    /// `header`, `tokenizer`, `weights` or `kernels`.
+    pub phase: &'static str,
+    /// Bytes read of the weights; kernels compiled.
+    pub loaded: u64,
+    /// Of how many.
+    pub total: u64,
+}
+
+/// What a header says about a model, and what it will take.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelInfo {
+    /// `general.architecture`
+    pub architecture: String,
+    /// `general.name`, or the empty string.
+    pub name: String,
+    /// The file's tensor formats and how many tensors have each, most bytes first, such as `Q4_1 ×210`.
+    pub quantization: String,
+    /// Bytes of the file.
+    pub file_bytes: u64,
+    /// Weights in all.
+    pub parameters: u64,
+    /// What the model was trained for.
+    pub trained_context: u32,
+    /// Positions of the KV cache.
+    pub context_length: u32,
+    /// Type of the KV cache.
+    pub kv_type: KvType,
+    /// Tokens in the vocabulary.
+    pub vocab_size: u32,
+    /// Whether the file has a chat template.
+    pub has_chat_template: bool,
+    /// Bytes on the device: weights, cache and scratch.
+    pub memory_bytes: u64,
+    /// Bytes of weights read for each token.
+    pub weight_bytes_per_token: u64,
+    /// The largest single binding in bytes.
+    pub largest_binding_bytes: u64,
+    /// The device, once there is one.
+    pub adapter: Option<AdapterReport>,
+}
+
+/// Plans a model from its header alone. Errors as `model::read` and [`Plan::new`].
+fn plan(header: &Header, tier: Tier, options: &LoadOptions) -> Result<Plan> {
+    let architecture = model::read(header)?;
+    let context_length = match options.context_length {
+        Some(0) => return Err(err!(BadOption, "contextLength: expected at least 1, found 0")),
+        Some(n) if n > architecture.context_length => {
+            let max = architecture.context_length;
+            return Err(err!(BadOption, "contextLength: expected at most the model's {max}, found {n}"));
+        }
+        Some(n) => n,
+        None => architecture.context_length.min(DEFAULT_CONTEXT),
+    };
+    let max_prefill = if tier.cpu { PREFILL_CPU } else { PREFILL }.min(context_length);
+    let options = PlanOptions { tier, context_length, kv: options.kv_type.unwrap_or_default(), max_prefill };
+    Plan::new(architecture, header, options)
+}
+
+/// Describes a model from its header, before any weight is fetched. `tier`: the device's, or [`Tier::BASE`] with the
+/// limits to plan for.
+pub fn describe(header: &Header, tier: Tier, options: &LoadOptions) -> Result<ModelInfo> {
+    Ok(info(header, &plan(header, tier, options)?, None))
+}
+
+fn info(header: &Header, plan: &Plan, adapter: Option<AdapterReport>) -> ModelInfo {
+    let mut formats: Vec<(&str, u64, usize)> = Vec::new();
+    for t in &header.tensors {
+        match formats.iter_mut().find(|f| f.0 == t.format.name()) {
+            Some(f) => (f.1, f.2) = (f.1 + t.bytes, f.2 + 1),
+            None => formats.push((t.format.name(), t.bytes, 1)),
+        }
+    }
+    formats.sort_by_key(|f| std::cmp::Reverse(f.1));
+    let meta = &header.metadata;
+    ModelInfo {
+        architecture: plan.architecture.name.clone(),
+        name: meta.string("general.name").ok().flatten().unwrap_or_default().to_owned(),
+        quantization: formats.iter().map(|f| format!("{} ×{}", f.0, f.2)).collect::<Vec<_>>().join(", "),
+        file_bytes: header.file_len,
+        parameters: header.tensors.iter().map(|t| t.shape.iter().product::<u64>()).sum(),
+        trained_context: plan.architecture.context_length,
+        context_length: plan.options.context_length,
+        kv_type: plan.options.kv,
+        vocab_size: plan.architecture.n_vocab,
+        has_chat_template: meta.get("tokenizer.chat_template").is_some(),
+        memory_bytes: plan.device_bytes(),
+        weight_bytes_per_token: plan.weight_bytes_per_token(),
+        largest_binding_bytes: plan.buffers.iter().map(|b| b.bytes).max().unwrap_or(0),
+        adapter,
+    }
+}
+
+/// The recordings of a model, ready to be played.
+pub(super) struct Passes {
+    /// One token.
+    pub decode: Prepared,
+    /// Prefill passes by the most tokens they take, ascending.
+    pub prefill: Vec<(u32, Prepared)>,
+    /// The last token's logits.
+    pub head: Prepared,
+    /// A token from the logits.
+    pub sample: Prepared,
+}
+
+/// A loaded model.
+pub struct Engine {
+    pub(super) gpu: Gpu,
+    pub(super) plan: Plan,
+    pub(super) buffers: Buffers,
+    pub(super) passes: Passes,
+    pub(super) kv: KvCache,
+    /// The tokens whose keys and values the cache holds, from position 0 on.
+    pub(super) cached: Vec<u32>,
+    pub(super) host: Box<dyn Host>,
+    pub(super) load_ms: f64,
+    tokenizer: Tokenizer,
+    template: Option<ChatTemplate>,
+    info: ModelInfo,
+}
+
+impl Engine {
+    /// Loads a model onto a device.
+    ///
+    /// # Errors
+    /// Whatever the source, the header, the tokenizer, the template or the device fail with; `aborted` when `cancel`
+    /// says so. A failed load leaves nothing on the device.
+    pub async fn load(
+        source: &impl ByteSource,
+        gpu: Gpu,
+        options: &LoadOptions,
+        host: Box<dyn Host>,
+        progress: &mut dyn FnMut(Progress),
+        cancel: &dyn Fn() -> bool,
+    ) -> Result<Self> {
+        let start = host.now_ms();
+        progress(Progress { phase: "header", loaded: 0, total: source.len() });
+        let mut header = read_header(source).await?;
+        let plan = plan(&header, gpu.tier(), options)?;
+        let info = info(&header, &plan, Some(gpu.report().clone()));
+        check_cancel(cancel)?;
+
+        progress(Progress { phase: "tokenizer", loaded: 0, total: source.len() });
+        let tokenizer = Tokenizer::from_metadata(&mut header.metadata)?;
+        if tokenizer.vocab_len() > plan.architecture.n_vocab as usize {
+            let (tokens, rows) = (tokenizer.vocab_len(), plan.architecture.n_vocab);
+            return Err(err!(BadFile, "the vocabulary has {tokens} tokens, the embedding {rows} rows"));
+        }
+        let template = ChatTemplate::from_metadata(&header.metadata, &tokenizer)?;
+
+        let buffers = gpu.create_buffers(&plan.buffers).await?;
+        upload_weights(source, &gpu, &header, &plan, &buffers, progress, cancel).await?;
+        upload_tables(source, &gpu, &header, &plan, &buffers).await?;
+        let passes = prepare(&gpu, &plan, &buffers, progress, cancel).await?;
+        let kv = KvCache::new(&plan.groups, plan.options.context_length);
+        let load_ms = host.now_ms() - start;
+        Ok(Self { gpu, plan, buffers, passes, kv, cached: Vec::new(), host, load_ms, tokenizer, template, info })
+    }
+
+    /// What was loaded.
+    pub fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    /// The architecture.
+    pub fn architecture(&self) -> &Architecture {
+        &self.plan.architecture
+    }
+
+    /// The device.
+    pub fn gpu(&self) -> &Gpu {
+        &self.gpu
+    }
+
+    /// The tokenizer.
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    /// The model's chat template, where it has one.
+    pub fn chat_template(&self) -> Option<&ChatTemplate> {
+        self.template.as_ref()
+    }
+
+    /// Milliseconds that loading took.
+    pub fn load_ms(&self) -> f64 {
+        self.load_ms
+    }
+}
+
+pub(super) fn check_cancel(cancel: &dyn Fn() -> bool) -> Result<()> {
+    if cancel() { Err(err!(Aborted, "the caller aborted")) } else { Ok(()) }
+}
+
+async fn upload_weights(
+    source: &impl ByteSource,
+    gpu: &Gpu,
+    header: &Header,
+    plan: &Plan,
+    buffers: &Buffers,
+    progress: &mut dyn FnMut(Progress),
+    cancel: &dyn Fn() -> bool,
+) -> Result<()> {
+    let row_bytes = |u: &model::Upload| {
+        let t = &header.tensors[u.tensor];
+        t.bytes / t.rows().max(1)
+    };
+    let total = plan.uploads.iter().map(|u| (u.rows.end - u.rows.start) * row_bytes(u)).sum();
+    let (mut loaded, mut unflushed) = (0, 0);
+    let (mut window, mut packed) = (Vec::new(), Vec::new());
+    for upload in &plan.uploads {
+        let tensor = &header.tensors[upload.tensor];
+        let quant = quant::supported(tensor.format)?;
+        let cols = tensor.row_len() as usize;
+        let from = row_bytes(upload);
+        let to = match upload.kind {
+            UploadKind::Matrix => quant.gpu_row_bytes(cols),
+            UploadKind::Vector => cols * 4,
+        } as u64;
+        let rows_at_once = (WINDOW_BYTES as u64 / from.max(1)).max(1);
+        let mut row = upload.rows.start;
+        while row < upload.rows.end {
+            check_cancel(cancel)?;
+            let rows = rows_at_once.min(upload.rows.end - row);
+            window.resize((rows * from) as usize, 0);
+            packed.clear();
+            packed.resize((rows * to) as usize, 0);
+            source.read(tensor.offset + row * from, &mut window).await?;
+            match upload.kind {
+                UploadKind::Matrix => quant.repack_rows(cols, &window, &mut packed)?,
+                UploadKind::Vector => {
+                    let mut floats = vec![0f32; cols];
+                    quant.dequantize(&window, &mut floats)?;
+                    packed.copy_from_slice(bytemuck::cast_slice(&floats));
+                }
+            }
+            gpu.write(buffers, upload.buffer, upload.offset + (row - upload.rows.start) * to, &packed)?;
+            row += rows;
+            loaded += rows * from;
+            unflushed += rows * to;
+            if unflushed >= FLUSH_BYTES {
+                gpu.flush(buffers).await?;
+                unflushed = 0;
+            }
+            progress(Progress { phase: "weights", loaded, total });
+        }
+    }
+    gpu.flush(buffers).await
+}
+
+async fn upload_tables(source: &impl ByteSource, gpu: &Gpu, header: &Header, plan: &Plan, buffers: &Buffers) -> Result<()> {
+    let mut factors = Vec::new();
+    if let Some(tensor) = plan.rope_factors(header) {
+        let half = u64::from(plan.architecture.rot_dim / 2);
+        if tensor.row_len() != half || tensor.rows() != 1 {
+            return Err(err!(BadFile, "tensor {}: expected {half} factors, found shape {:?}", tensor.name, tensor.shape));
+        }
+        let mut bytes = vec![0; tensor.bytes as usize];
+        source.read(tensor.offset, &mut bytes).await?;
+        factors.resize(half as usize, 0f32);
+        quant::supported(tensor.format)?.dequantize(&bytes, &mut factors)?;
+        if let Some(bad) = factors.iter().find(|f| !(f.is_finite() && **f > 0.0)) {
+            return Err(err!(BadFile, "tensor {}: expected positive factors, found {bad}", tensor.name));
+        }
+    }
+    for start in (0..plan.options.context_length).step_by(TABLE_STRIP as usize) {
+        let positions = TABLE_STRIP.min(plan.options.context_length - start);
+        for (buffer, offset, words) in plan.rope_tables(start, positions, &factors) {
+            gpu.write(buffers, buffer, offset, bytemuck::cast_slice(&words))?;
+        }
+    }
+    Ok(())
+}
+
+async fn prepare(
+    gpu: &Gpu,
+    plan: &Plan,
+    buffers: &Buffers,
+    progress: &mut dyn FnMut(Progress),
+    cancel: &dyn Fn() -> bool,
+) -> Result<Passes> {
+    let max = plan.options.max_prefill;
+    let buckets: Vec<u32> = [max / 4, max].into_iter().filter(|tokens| *tokens > 1).collect();
+    let total = buckets.len() as u64 + 3;
+    let mut loaded = 0;
+    let mut report = |progress: &mut dyn FnMut(Progress)| {
+        progress(Progress { phase: "kernels", loaded, total });
+        loaded += 1;
+        check_cancel(cancel)
+    };
+    report(progress)?;
+    let decode = gpu.prepare(&plan.decode()?, buffers).await?;
+    report(progress)?;
+    let head = gpu.prepare(&plan.head()?, buffers).await?;
+    report(progress)?;
+    let sample = gpu.prepare(&plan.sample()?, buffers).await?;
+    let mut prefill = Vec::new();
+    for tokens in buckets {
+        report(progress)?;
+        prefill.push((tokens, gpu.prepare(&plan.prefill(tokens)?, buffers).await?));
+    }
+    report(progress)?;
+    Ok(Passes { decode, prefill, head, sample })
+}

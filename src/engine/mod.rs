@@ -1,0 +1,17 @@
+//! The engine: loading, the KV cache, generation. One loader and one token loop serve the browser and the command line;
+//! bytes and time come in through [`ByteSource`] and [`Host`], which floor 5 implements.
+
+mod generate;
+mod kv;
+mod load;
+mod options;
+mod score;
+#[cfg(feature = "reference")]
+pub mod selftest;
+mod source;
+
+pub use generate::{Finish, Generated, Timings, TokenEvent, Usage};
+pub use load::{Engine, LoadOptions, ModelInfo, Progress, describe};
+pub use options::{GenerateOptions, Prompt};
+pub use score::Scored;
+pub use source::{ByteSource, Host, MemorySource, read_header};

@@ -1,0 +1,145 @@
+//! Whole models against references that others computed: transformers in f32 on the weights dequantised from the file.
+//!
+//! Tolerances (absolute, on logits): 1e-3 on the tiny seeded models, whose logits have a standard deviation of about 3
+//! (`shared/fixtures/README.md`); 5e-3 on the two real ones. Both with the base tier's arithmetic and an f32 cache. An f16
+//! cache rounds keys and values to 11 bits, and f16 tiles round products: those errors are measured here too.
+
+mod common;
+
+use common::models::{Golden, engine, greedy, logits_of, numbers, sure_steps};
+use common::{model, read_json, shared, skip};
+use pollster::block_on;
+
+/// Tiny models with f16 weights, which both references hold exactly.
+const FIXTURES: [&str; 4] = ["llama-spm", "llama3-rope-tied", "gemma3", "mistral"];
+
+const TINY: f32 = 1e-3;
+const REAL: f32 = 5e-3;
+/// f16 arithmetic or an f16 cache, on the tiny models (`shared/fixtures/README.md`).
+const TINY_F16: f32 = 5e-2;
+
+/// Base arithmetic by both kinds of kernels: barrier-free ones and those with workgroups.
+const BASE_TIERS: [&str; 2] = ["cpu+base", "gpu+base"];
+
+/// The largest difference to a golden row; fails above the tolerance.
+fn compare(name: &str, got: &[f32], want: &[f32], tolerance: f32) -> f32 {
+    let worst = got.iter().zip(want).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    let nan = got.iter().any(|v| v.is_nan());
+    assert!(worst <= tolerance && !nan, "{name}: logits differ by {worst} (NaN: {nan}), tolerance {tolerance}");
+    worst
+}
+
+/// Every golden row of a fixture; the largest difference.
+fn check_fixture(name: &str, golden: &Golden, kv: &str, tier: &str, tolerance: f32) -> f32 {
+    let mut engine = engine(&golden.file("model.gguf"), kv, Some(tier));
+    let mut worst = 0f32;
+    for prompt in golden.json["prompts"].as_array().unwrap() {
+        let ids = numbers(&prompt["ids"]);
+        let rows = logits_of(&mut engine, &ids, true);
+        for row in prompt["logits"].as_array().unwrap() {
+            let pos = row["pos"].as_u64().unwrap() as usize;
+            let want = golden.floats(&row["transformers_offset"], rows[pos].len());
+            let label = format!("{name} {tier} {kv} {} at {pos}", prompt["name"]);
+            worst = worst.max(compare(&label, &rows[pos], want, tolerance));
+        }
+        if prompt["greedy"]["transformers"].is_array() {
+            let want = numbers(&prompt["greedy"]["transformers"]);
+            let sure = sure_steps(&prompt["greedy"]["margins"], 4.0 * f64::from(tolerance)).min(want.len());
+            assert_eq!(greedy(&mut engine, &ids, sure), want[..sure], "{name} {tier} {}", prompt["name"]);
+        }
+    }
+    worst
+}
+
+#[test]
+fn tiny_models_equal_transformers() {
+    for name in FIXTURES {
+        let Some(golden) = Golden::find(&format!("models/{name}")).filter(|g| g.file("model.gguf").is_file()) else {
+            skip("tiny_models_equal_transformers", &format!("{name} is only in the developers' fixtures"));
+            continue;
+        };
+        for tier in BASE_TIERS {
+            let worst = check_fixture(name, &golden, "f32", tier, TINY);
+            println!("{name} {tier}: f32 cache {worst:.1e}");
+        }
+        let worst = check_fixture(name, &golden, "f16", "cpu+base", TINY_F16);
+        println!("{name} cpu+base: f16 cache {worst:.1e}");
+        for tier in ["gpu+f16+subgroup", "gpu+subgroup"] {
+            match common::models::gpu(Some(tier)) {
+                Ok(_) => println!("{name} {tier}: {:.1e}", check_fixture(name, &golden, "f32", tier, TINY_F16)),
+                Err(_) => skip("tiny_models_equal_transformers", &format!("this adapter has no tier {tier}")),
+            }
+        }
+    }
+}
+
+#[test]
+fn quantised_models_equal_the_reference_on_their_dequantised_weights() {
+    let golden = Golden::find("models/q-llama").expect("tests/data/models/q-llama");
+    let mut played = 0;
+    for format in golden.json["formats"].as_array().unwrap() {
+        let path = golden.file(format["file"].as_str().unwrap());
+        if !path.is_file() {
+            continue;
+        }
+        for tier in BASE_TIERS {
+            let mut engine = engine(&path, "f32", Some(tier));
+            for prompt in format["prompts"].as_array().unwrap() {
+                let ids = numbers(&golden.json["prompt_ids"][prompt["name"].as_str().unwrap()]);
+                let rows = logits_of(&mut engine, &ids, false);
+                let want = golden.floats(&prompt["f32_dequant_offset"], rows[0].len());
+                let worst = compare(&format!("{} {tier} {}", format["format"], prompt["name"]), &rows[0], want, TINY);
+                println!("{} {tier} {}: {worst:.1e}", format["format"], prompt["name"]);
+                let want = numbers(&prompt["greedy_f32_dequant"]);
+                let sure = sure_steps(&prompt["greedy_margins"], 4.0 * f64::from(TINY)).min(want.len());
+                assert_eq!(greedy(&mut engine, &ids, sure), want[..sure], "{} {tier}", format["format"]);
+            }
+        }
+        played += 1;
+    }
+    assert!(played >= 8, "only {played} formats were played");
+}
+
+/// Logits, greedy paths and perplexity of a real model.
+fn check_real(test: &str, file: &str, golden: &str, greedy_prompts: usize, scored: usize) {
+    let (Some(path), Some(shared)) = (model(file), shared()) else {
+        return skip(test, "needs RIVULET_MODELS and the developers' reference outputs");
+    };
+    let golden = read_json(&shared.join("golden").join(golden));
+    let mut engine = engine(&path, "f32", Some("cpu+base"));
+    let mut worst = 0f32;
+    for (i, prompt) in golden["prompts"].as_array().unwrap().iter().enumerate() {
+        let ids = numbers(&prompt["eval_tokens"]);
+        let reference = &prompt["hf_f32"];
+        let logits = logits_of(&mut engine, &ids, false).remove(0);
+        let top20 = reference["last_logits_top20"].as_array().unwrap();
+        let (got, want): (Vec<f32>, Vec<f32>) =
+            top20.iter().map(|pair| (logits[pair[0].as_u64().unwrap() as usize], pair[1].as_f64().unwrap() as f32)).unzip();
+        worst = worst.max(compare(&format!("{file} {}", prompt["id"]), &got, &want, REAL));
+        let top = (0..logits.len()).max_by(|a, b| logits[*a].total_cmp(&logits[*b])).unwrap();
+        assert_eq!(top as u64, top20[0][0].as_u64().unwrap(), "{file} {}: the most likely token", prompt["id"]);
+        if i < greedy_prompts {
+            let want = numbers(&reference["greedy_48"]);
+            let sure = sure_steps(&reference["greedy_margin"], 2e-2).min(want.len());
+            assert_eq!(greedy(&mut engine, &ids, sure), want[..sure], "{file} {}", prompt["id"]);
+        }
+    }
+    println!("{file}: last-position logits differ by at most {worst:.1e}");
+    let tokens = numbers(&golden["perplexity"]["tokens"]);
+    let want = &golden["perplexity"]["hf_f32"]["nll_per_token"].as_array().unwrap()[..scored];
+    let got = block_on(engine.score(&tokens[..=scored])).unwrap();
+    let want = (want.iter().map(|v| v.as_f64().unwrap()).sum::<f64>() / scored as f64).exp();
+    println!("{file}: perplexity over {scored} tokens {:.4}, reference {want:.4}", got.perplexity);
+    assert!((got.perplexity - want).abs() < 0.01, "{file}: perplexity {} and {want}", got.perplexity);
+}
+
+#[test]
+fn smollm2_equals_transformers() {
+    check_real("smollm2_equals_transformers", "SmolLM2-135M-Instruct.Q4_1.gguf", "smollm2.json", 8, 511);
+}
+
+/// Fewer steps than SmolLM2: its head of 262,144 rows takes most of a software adapter's time.
+#[test]
+fn gemma3_equals_transformers() {
+    check_real("gemma3_equals_transformers", "gemma-3-270m-q4_k_m.gguf", "gemma3.json", 3, 127);
+}

@@ -336,10 +336,12 @@ export async function extension({ models = process.env.RIVULET_MODELS ?? "", wan
     const worker = context.serviceWorkers()[0] ?? (await context.waitForEvent("serviceworker", { timeout: 30_000 }));
     const id = new URL(worker.url()).host;
     const problems = [];
-    const options = await context.newPage();
+    // The extension opens it by itself when it is installed.
+    const address = `chrome-extension://${id}/options.html`;
+    const options = await until("the options page", () => context.pages().find((opened) => opened.url() === address), 30_000);
     options.on("console", (message) => message.type() === "error" && problems.push(message.text()));
     options.on("pageerror", (error) => problems.push(String(error)));
-    await options.goto(`chrome-extension://${id}/options.html`);
+    await options.locator("#model").waitFor();
     const page = await context.newPage();
     page.on("console", (message) => message.type() === "error" && problems.push(message.text()));
     await page.goto(site.url);

@@ -1,11 +1,16 @@
 // Which model the reader chose, and how completions are made. Kept in localStorage, which the options page and the
 // offscreen document share (an offscreen document has no chrome.storage); a change there tells the other at once.
 
-export type Choice =
-  /** A file copied into this extension's private storage. */
-  | { kind: "file"; name: string; bytes: number }
-  /** An address; `hf://org/repo/file.gguf` too. */
-  | { kind: "url"; url: string };
+export type Choice = {
+  /** Tokens to load it for: {@link CONTEXT_LENGTH}, or fewer where the model was made for fewer. */
+  contextLength: number;
+} & (
+  | /** A file copied into this extension's private storage. */ { kind: "file"; name: string; bytes: number }
+  | /** An address; `hf://org/repo/file.gguf` too. */ { kind: "url"; url: string }
+);
+
+/** Completions need little context, and the KV cache of a long one is memory that other pages miss. */
+export const CONTEXT_LENGTH = 1024;
 
 export interface Manner {
   /** The longest completion, in tokens. */
@@ -21,8 +26,10 @@ export const MANNER_LIMITS = { maxTokens: [4, 128], temperature: [0, 1.5] } as c
 
 export function readChoice(): Choice | null {
   const value = read(CHOICE_KEY);
-  if (value?.kind === "file" && typeof value.name === "string" && typeof value.bytes === "number") return { kind: "file", name: value.name, bytes: value.bytes };
-  if (value?.kind === "url" && typeof value.url === "string") return { kind: "url", url: value.url };
+  if (!value || typeof value.contextLength !== "number") return null;
+  const { kind, name, bytes, url, contextLength } = value;
+  if (kind === "file" && typeof name === "string" && typeof bytes === "number") return { kind, name, bytes, contextLength };
+  if (kind === "url" && typeof url === "string") return { kind, url, contextLength };
   return null;
 }
 

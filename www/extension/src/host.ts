@@ -9,8 +9,6 @@ import type { CompletionRequest } from "./protocol";
 import { Seam } from "./seam";
 import { codeOf, ExtensionError } from "./words";
 
-/** Completions need little context, and the KV cache of a long one is memory that other pages miss. */
-const CONTEXT_LENGTH = 1024;
 /** A model that nobody asked for this long gives its memory back. */
 const IDLE_MS = 10 * 60_000;
 /** After these a fresh model may well answer. */
@@ -46,6 +44,8 @@ export class Host {
     } finally {
       this.rest();
     }
+    // Ended by a later request, not by its own caller, who has to hear of it.
+    if (mine.signal.aborted && !signal.aborted) throw new ExtensionError("aborted");
   }
 
   /** Lets go of the model, because another was chosen or nobody needs it. */
@@ -141,7 +141,7 @@ export class Host {
     const source = choice.kind === "url" ? choice.url : await storedModel();
     if (!source) throw new ExtensionError("model-missing");
     return await loadModel(source, {
-      contextLength: CONTEXT_LENGTH,
+      contextLength: choice.contextLength,
       onProgress: ({ loaded, total }) => {
         const share = total > 0 ? ` ${Math.floor((100 * loaded) / total)} %` : "";
         this.loadingNote = `Loading the model…${share}`;

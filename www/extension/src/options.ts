@@ -3,7 +3,7 @@
 
 import { checkSupport, inspectModel, type ModelInfo } from "rivulet";
 
-import { type Choice, readChoice, readManner, writeChoice, writeManner } from "./choice";
+import { type Choice, CONTEXT_LENGTH, readChoice, readManner, writeChoice, writeManner } from "./choice";
 import { Completer } from "./completer";
 import { forgetModel, storedModel, storeModel } from "./library";
 import { parseShortcut } from "./shortcut";
@@ -39,7 +39,7 @@ async function show(): Promise<void> {
     if (!source) throw Object.assign(new Error("the stored file is gone"), { code: "model-missing" });
     const info = await inspectModel(source);
     facts(info);
-    const support = await checkSupport(info, { contextLength: 1024 });
+    const support = await checkSupport(info, { contextLength: choice.contextLength });
     if (!support.ok) trouble(support.reasons.join(" "));
     model.dataset.state = support.ok ? "ready" : "doubtful";
   } catch (error) {
@@ -96,16 +96,14 @@ async function takeFile(file: File): Promise<void> {
   const bar = byId("bar", HTMLProgressElement);
   try {
     // What it is comes first: copying gigabytes of something else helps nobody.
-    const info = await inspectModel(file, { signal: mine.signal });
-    const reason = info.unsupported[0];
-    if (reason) throw Object.assign(new Error(reason.message), { code: reason.code });
+    const contextLength = await usableContext(file, mine.signal);
     byId("copying").hidden = false;
     say("Copying the model");
     await storeModel(file, mine.signal, (written) => {
       bar.value = written / file.size;
       byId("bar-text").textContent = `${mb(written)} of ${mb(file.size)} copied`;
     });
-    await choose({ kind: "file", name: file.name, bytes: file.size });
+    await choose({ kind: "file", name: file.name, bytes: file.size, contextLength });
   } catch (error) {
     if (mine.signal.aborted) say("Cancelled");
     else trouble(explain(error instanceof DOMException && error.name === "QuotaExceededError" ? Object.assign(new Error(error.message), { code: "quota" }) : error));
@@ -115,6 +113,31 @@ async function takeFile(file: File): Promise<void> {
       byId("copying").hidden = true;
     }
   }
+}
+
+async function takeAddress(url: string): Promise<void> {
+  busy?.abort();
+  const mine = new AbortController();
+  busy = mine;
+  trouble("");
+  say("Asking the address what it holds");
+  try {
+    const contextLength = await usableContext(url, mine.signal);
+    await forgetModel();
+    await choose({ kind: "url", url, contextLength });
+  } catch (error) {
+    if (!mine.signal.aborted) trouble(explain(error));
+  } finally {
+    if (busy === mine) busy = null;
+  }
+}
+
+/** The context to load a model for; rejects where the model cannot be run. Reads its header only. */
+async function usableContext(source: File | string, signal: AbortSignal): Promise<number> {
+  const info = await inspectModel(source, { signal });
+  const reason = info.unsupported[0];
+  if (reason) throw Object.assign(new Error(reason.message), { code: reason.code });
+  return Math.min(CONTEXT_LENGTH, info.contextLength || CONTEXT_LENGTH);
 }
 
 async function forget(): Promise<void> {
@@ -169,7 +192,7 @@ function start(): void {
   byId("address-form").addEventListener("submit", (event) => {
     event.preventDefault();
     const url = byId("address", HTMLInputElement).value.trim();
-    if (/^(https:\/\/|hf:\/\/|http:\/\/(localhost|127\.0\.0\.1)[:/])./.test(url)) void choose({ kind: "url", url });
+    if (/^(https:\/\/|hf:\/\/|http:\/\/(localhost|127\.0\.0\.1)[:/])./.test(url)) void takeAddress(url);
     else trouble("An address of a model begins with https:// or hf:// and ends in the name of a GGUF file.");
   });
   byId("cancel").addEventListener("click", () => busy?.abort());

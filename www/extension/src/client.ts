@@ -23,7 +23,7 @@ export async function complete(request: CompletionRequest, out: Completion, sign
     await once(request, listener, signal);
   } catch (error) {
     // A document that vanished is made anew by the next wake; nothing is lost as long as no word has come.
-    if (said || signal.aborted || codeOf(error) !== "unanswered") throw error;
+    if (said || signal.aborted || codeOf(error) !== "gone") throw error;
     await once(request, listener, signal);
   }
 }
@@ -49,7 +49,7 @@ async function once(request: CompletionRequest, out: Completion, signal: AbortSi
       timer = setTimeout(() => fail("unanswered", "no sign of life from the offscreen document"), SILENCE_MS);
     };
     signal.addEventListener("abort", stop);
-    port.onDisconnect.addListener(() => fail("unanswered", "the offscreen document is gone"));
+    port.onDisconnect.addListener(() => fail("gone", "the offscreen document is gone"));
     port.onMessage.addListener((event: CompletionEvent) => {
       wait();
       switch (event.type) {

@@ -1,10 +1,13 @@
 // Failures in one or two plain sentences: they are shown in a bubble beside a text field. Keyed on RivuletError.code,
 // and on a few codes of the extension's own.
 
+const UNANSWERED = "Rivulet’s model did not answer. Try again; if that does not help, restart the browser.";
+
 const WORDS: Record<string, string> = {
   "no-model": "Rivulet has no model yet. Click its button in the toolbar to choose one.",
   "model-missing": "The chosen model is no longer stored. Click Rivulet’s button in the toolbar to choose one again.",
-  unanswered: "Rivulet’s model did not answer. Try again; if that does not help, restart the browser.",
+  unanswered: UNANSWERED,
+  gone: UNANSWERED,
   updated: "Rivulet was updated. Reload this page to go on.",
   "webgpu-unavailable": "This browser offers no WebGPU here. Turn on graphics acceleration in the browser’s settings (System) and restart it.",
   "device-lost": "The GPU went away for a moment. Try again.",

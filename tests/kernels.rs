@@ -1,4 +1,5 @@
 //! Every kernel against its CPU twin, on the adapter there is, in every tier it has.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // also outside of #[test]
 
 use pollster::block_on;
 use rivulet::engine::selftest::check;

@@ -3,6 +3,7 @@
 //! Tolerances (absolute, on logits): 1e-3 on the tiny seeded models, whose logits have a standard deviation of about 3
 //! (`shared/fixtures/README.md`); 5e-3 on the two real ones. Both with the base tier's arithmetic and an f32 cache. An f16
 //! cache rounds keys and values to 11 bits, and f16 tiles round products: those errors are measured here too.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // also outside of #[test]
 
 mod common;
 

@@ -130,7 +130,7 @@ impl Gpu {
     /// Writes bytes (a multiple of 4) at a byte offset. Takes effect before the next submit.
     pub fn write(&self, buffers: &Buffers, id: BufferId, offset: u64, bytes: &[u8]) -> Result<()> {
         let buffer = buffers.get(id)?;
-        if !offset.is_multiple_of(4) || bytes.len() % 4 != 0 || offset + bytes.len() as u64 > buffer.size() {
+        if !offset.is_multiple_of(4) || !bytes.len().is_multiple_of(4) || offset + bytes.len() as u64 > buffer.size() {
             return Err(err!(Internal, "writing {} bytes at {offset} into a buffer of {}", bytes.len(), buffer.size()));
         }
         self.queue.write_buffer(buffer, offset, bytes);

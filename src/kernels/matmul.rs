@@ -43,7 +43,8 @@ const CPU_ROWS: u32 = 8;
 pub fn matmul(tier: Tier, matrices: &[Matrix], io: Io, epilogue: Epilogue) -> Result<Dispatch> {
     let first = matrices.first().ok_or_else(|| err!(Internal, "matmul: no matrix"))?;
     let gated = matches!(epilogue, Epilogue::Gated(_));
-    let fits = |m: &Matrix| m.cols == first.cols && m.buffer == first.buffer && m.cols % 32 == 0 && m.cols > 0 && m.rows > 0;
+    let fits =
+        |m: &Matrix| m.cols == first.cols && m.buffer == first.buffer && m.cols.is_multiple_of(32) && m.cols > 0 && m.rows > 0;
     if matrices.len() > 3 || !matrices.iter().all(fits) || (gated && (matrices.len() != 2 || matrices[1].rows != first.rows)) {
         return Err(err!(Internal, "matmul: matrices that do not fit together: {matrices:?}"));
     }

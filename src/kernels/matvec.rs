@@ -52,7 +52,7 @@ const WG_ROWS: u32 = 16;
 pub fn matvec(tier: Tier, matrices: &[Matrix], io: Io, epilogue: Epilogue) -> Result<Dispatch> {
     let first = matrices.first().ok_or_else(|| err!(Internal, "matvec: no matrix"))?;
     let gated = matches!(epilogue, Epilogue::Gated(_));
-    let fits = |m: &Matrix| m.cols == first.cols && m.buffer == first.buffer && m.cols % 32 == 0 && m.rows > 0;
+    let fits = |m: &Matrix| m.cols == first.cols && m.buffer == first.buffer && m.cols.is_multiple_of(32) && m.rows > 0;
     if matrices.len() > 3 || !matrices.iter().all(fits) || (gated && (matrices.len() != 2 || matrices[1].rows != first.rows)) {
         return Err(err!(Internal, "matvec: matrices that do not fit together: {matrices:?}"));
     }

@@ -81,7 +81,7 @@ pub struct Architecture {
 impl Architecture {
     /// The window of a layer in keys; 0 for none.
     pub fn window_of(&self, layer: u32) -> u32 {
-        if self.window > 0 && (layer + 1) % self.window_pattern.max(1) != 0 { self.window } else { 0 }
+        if self.window > 0 && !(layer + 1).is_multiple_of(self.window_pattern.max(1)) { self.window } else { 0 }
     }
 
     /// The attention of a layer.

@@ -50,7 +50,7 @@ pub fn sample_candidates(d: &Dispatch, m: &mut Memory) -> Result<()> {
             .map(|raw| if raw.is_nan() || raw == f64::INFINITY { LOWEST } else { raw.max(LOWEST) })
             .collect();
         let scores: Vec<f64> = ids.iter().map(|id| score(*id as usize)).collect();
-        let bad = ids.iter().filter(|id| !(logits[**id as usize] < f32::INFINITY)).count();
+        let bad = ids.iter().filter(|id| logits[**id as usize].is_nan() || logits[**id as usize] == f32::INFINITY).count();
         let (mut best, mut best_id) = (LOWEST, 0xff_ffff);
         for (id, score) in ids.iter().zip(&scores) {
             if noisy(*score, *id) > best {

@@ -50,7 +50,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
             );
         }
         let keys = key + vec4<u32>(0u, 1u, 2u, 3u);
-        let seen = keys >= vec4<u32>(first) & keys <= vec4<u32>(pos);
+        let seen = (keys >= vec4<u32>(first)) & (keys <= vec4<u32>(pos));
         s = select(vec4<f32>(NEVER), capped4(s), seen);
         let higher = max(top, max(max(s.x, s.y), max(s.z, s.w)));
         let fade = exp(top - higher);

@@ -5,7 +5,7 @@
 // Environment: RIVULET_MODELS (SmolLM2), RIVULET_SHADERS (what `rivulet shaders DIR` wrote), RIVULET_CHROMIUM, RIVULET_FIREFOX.
 // Prints `ok NAME`, `FAIL NAME: why`, `skip NAME: why`; exit status 1 when anything failed. `# …` lines are measurements.
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
@@ -41,14 +41,6 @@ function shaderFolder() {
   return written;
 }
 
-function shaderNames(folder, under = "") {
-  return readdirSync(path.join(folder, under), { withFileTypes: true }).flatMap((entry) => {
-    const name = path.posix.join(under, entry.name);
-    if (entry.isDirectory()) return shaderNames(folder, name);
-    return name.endsWith(".wgsl") ? [name] : [];
-  });
-}
-
 const shaders = shaderFolder();
 const site = await serve({
   root: {
@@ -65,7 +57,7 @@ const context = {
   model: existsSync(path.join(models, MODEL)) ? `/models/${MODEL}` : null,
   golden: JSON.parse(readFileSync(path.join(repo, "tests/data/browser/smollm2.json"), "utf8")),
   tiny: tinyModels(),
-  shaders: shaders ? shaderNames(shaders) : null,
+  shaders: shaders ? JSON.parse(readFileSync(path.join(shaders, "index.json"), "utf8")) : null,
 };
 
 /** The small quantised models with golden greedy ids, where they are. */

@@ -174,42 +174,49 @@ async function corruptions({ url, headerLength, count, loads, options }) {
   return { codes, bad: bad.slice(0, 5), failed: bad.length, slowest };
 }
 
-/** Compiles shaders and makes their pipelines. Resolves with what failed and what this adapter cannot have. */
-async function shaders(names) {
+/**
+ * Compiles variants as `rivulet shaders` lists them, and makes their pipelines with their own overrides and bindings.
+ * Resolves with what failed, and with what wants features that this adapter lacks.
+ */
+async function shaders(variants) {
   const adapter = await navigator.gpu.requestAdapter();
-  const wanted = ["shader-f16", "subgroups"].filter((f) => adapter.features.has(f));
-  const device = await adapter.requestDevice({ requiredFeatures: wanted });
+  const features = ["shader-f16", "subgroups"].filter((f) => adapter.features.has(f));
+  const { limits } = adapter;
+  const requiredLimits = Object.fromEntries(
+    ["maxStorageBuffersPerShaderStage", "maxComputeWorkgroupStorageSize", "maxComputeInvocationsPerWorkgroup"].map((l) => [l, limits[l]]),
+  );
+  const device = await adapter.requestDevice({ requiredFeatures: features, requiredLimits });
   const failed = [];
   const skipped = [];
   let compiled = 0;
-  for (const name of names) {
-    const code = await (await fetch(`/shaders/${name}`)).text();
-    const needs = [];
-    if (/^\s*enable\s+[^;]*\bf16\b/m.test(code)) needs.push("shader-f16");
-    if (/^\s*enable\s+[^;]*\bsubgroups\b/m.test(code)) needs.push("subgroups");
-    const missing = needs.find((f) => !wanted.includes(f));
+  for (const { file, label, overrides, f16, subgroups, readOnly } of variants) {
+    const missing = [f16 && "shader-f16", subgroups && "subgroups"].find((f) => f && !features.includes(f));
     if (missing) {
-      skipped.push({ name, missing });
+      skipped.push({ label, missing });
       continue;
     }
+    const code = await (await fetch(`/shaders/${file}`)).text();
     device.pushErrorScope("validation");
     const module = device.createShaderModule({ code });
     const { messages } = await module.getCompilationInfo();
     const error = messages.find((m) => m.type === "error");
+    const entries = [{ binding: 0, visibility: GPUShaderStage.COMPUTE, buffer: { type: "uniform" } }];
+    readOnly.forEach((read, i) => {
+      const type = read ? "read-only-storage" : "storage";
+      entries.push({ binding: i + 1, visibility: GPUShaderStage.COMPUTE, buffer: { type } });
+    });
+    const layout = device.createPipelineLayout({ bindGroupLayouts: [device.createBindGroupLayout({ entries })] });
+    let refused = null;
+    if (!error) {
+      await device.createComputePipelineAsync({ layout, compute: { module, constants: overrides } }).catch((e) => (refused = e.message));
+    }
     const scoped = await device.popErrorScope();
-    if (error || scoped) {
-      failed.push({ name, message: error ? `${error.lineNum}:${error.linePos} ${error.message}` : scoped.message });
-      continue;
-    }
-    try {
-      await device.createComputePipelineAsync({ layout: "auto", compute: { module } });
-      compiled++;
-    } catch (e) {
-      failed.push({ name, message: `pipeline: ${e.message}` });
-    }
+    const why = error ? `${error.lineNum}:${error.linePos} ${error.message}` : (refused ?? scoped?.message);
+    if (why) failed.push({ file, label, message: why });
+    else compiled++;
   }
   device.destroy();
-  return { compiled, failed, skipped, features: [...adapter.features], info: adapter.info.description || adapter.info.vendor };
+  return { compiled, failed, skipped, info: adapter.info.description || adapter.info.architecture || "an unnamed adapter" };
 }
 
 globalThis.harness = { ...rivulet, models, load, generate, outcome, failure, corruptions, shaders, loadModel, inspectModel, checkSupport };

@@ -11,12 +11,10 @@ interface Options {
 }
 
 /** What stands in for the package: tests say what each generation does. */
-const fake = vi.hoisted(() => ({
-  loads: [] as unknown[],
-  disposed: 0,
-  prompts: [] as string[],
-  generate: (() => Promise.resolve()) as (prompt: string, options: Options) => Promise<void>,
-}));
+const fake = vi.hoisted(() => {
+  const generate: (prompt: string, options: Options) => Promise<void> = () => Promise.resolve();
+  return { loads: [] as unknown[], disposed: 0, prompts: [] as string[], generate };
+});
 
 vi.mock("rivulet", () => ({
   loadModel: (source: unknown) => {

@@ -43,24 +43,44 @@ purify.addHook("afterSanitizeAttributes", (node) => {
   if (node.hasAttribute("class") && !/^language-[\w+#.-]+$/.test(node.getAttribute("class") ?? "")) node.removeAttribute("class");
 });
 
+interface Block {
+  raw: string;
+  nodes: Node[];
+}
+
 /** Renders growing markdown into `root`, which it owns. */
 export class MarkdownView {
-  private blocks: { raw: string; nodes: Node[] }[] = [];
+  /** The blocks on the page, in order; together with the white space between them their sources are the text so far. */
+  private blocks: Block[] = [];
+  /** The text before the last block, and the number of blocks in it: settled while the text grows. */
+  private settled = { text: "", blocks: 0 };
 
   constructor(private readonly root: HTMLElement) {}
 
-  /** Shows `text`; `streaming` says that more will follow, so the tail is healed and not yet decorated. */
+  /**
+   * Shows `text`; `streaming` says that more will follow: the tail is healed, and only the last block is parsed again,
+   * so that a token costs the same late in a long answer. (A definition of a link that comes later than its use, say,
+   * takes effect when the whole text is parsed at the end.)
+   */
   update(text: string, streaming: boolean): void {
-    const tokens = marked.lexer(streaming ? healTail(text) : text);
+    const source = (streaming ? healTail(text) : text).replaceAll("\r\n", "\n");
+    const resumed = streaming && source.startsWith(this.settled.text);
+    const from = resumed ? this.settled.text.length : 0;
+    const kept = resumed ? this.settled.blocks : 0;
+    const tokens = marked.lexer(source.slice(from));
     const shown = tokens.filter((token) => token.type !== "space" && token.type !== "def");
-    const changed = shown.findIndex((token, i) => token.raw !== this.blocks[i]?.raw);
-    const same = changed < 0 ? shown.length : changed;
-    for (const block of this.blocks.splice(same)) for (const node of block.nodes) node.parentNode?.removeChild(node);
+    const changed = shown.findIndex((token, i) => token.raw !== this.blocks[kept + i]?.raw);
+    // Definitions of links change blocks whose own source stays the same.
+    const defined = !streaming && tokens.some((token) => token.type === "def");
+    const same = defined ? 0 : changed < 0 ? shown.length : changed;
+    for (const block of this.blocks.splice(kept + same)) for (const node of block.nodes) node.parentNode?.removeChild(node);
     for (const token of shown.slice(same)) {
       const nodes = this.render(token, tokens);
       this.root.append(...nodes);
       this.blocks.push({ raw: token.raw, nodes });
     }
+    const last = startOfLast(tokens, source.length - from);
+    this.settled = { text: source.slice(0, from + last), blocks: last > 0 ? this.blocks.length - 1 : kept };
   }
 
   private render(token: Token, all: TokensList): Node[] {
@@ -71,6 +91,17 @@ export class MarkdownView {
     for (const pre of fragment.querySelectorAll("pre")) wrapCode(pre);
     return [...fragment.childNodes];
   }
+}
+
+/** Where the last block begins; 0 where the sources do not add up to the text, so that nothing more counts as settled. */
+function startOfLast(tokens: Token[], length: number): number {
+  let at = 0;
+  let last = 0;
+  for (const { type, raw } of tokens) {
+    if (type !== "space" && type !== "def") last = at;
+    at += raw.length;
+  }
+  return at === length ? last : 0;
 }
 
 /** Wide tables scroll by themselves, so that the page never scrolls sideways on a phone. */

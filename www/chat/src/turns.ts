@@ -22,6 +22,8 @@ export class AnswerView {
   private readonly markdown: MarkdownView;
   private frame = 0;
   private pending = "";
+  /** Not to be drawn before this time: drawing may take a quarter of the main thread, not all of it. */
+  private restUntil = 0;
 
   /** `drawn` is called after each change of the text's height. */
   constructor(
@@ -56,18 +58,25 @@ export class AnswerView {
     this.state("waiting");
   }
 
-  /** The text so far; drawn once a frame, whatever the speed of the model. */
+  /** The text so far; drawn once a frame at most, whatever the speed of the model. */
   stream(text: string): void {
     this.hint.hidden = true;
     this.state("streaming");
     this.pending = text;
-    if (!this.frame) {
-      this.frame = requestAnimationFrame(() => {
-        this.frame = 0;
-        this.markdown.update(this.pending, true);
-        this.drawn();
-      });
+    if (!this.frame) this.frame = requestAnimationFrame((now) => this.draw(now));
+  }
+
+  private draw(now: number): void {
+    if (now < this.restUntil) {
+      this.frame = requestAnimationFrame((later) => this.draw(later));
+      return;
     }
+    this.frame = 0;
+    const began = performance.now();
+    this.markdown.update(this.pending, true);
+    this.drawn();
+    const ended = performance.now();
+    this.restUntil = ended + 3 * (ended - began);
   }
 
   /** The whole text; `note` says why it ended early, if it did. */

@@ -19,13 +19,8 @@ const FLOORS: [(&str, u32); 12] = [
 ];
 
 /// Crates that only one module may name.
-const WORLDS: [(&str, &[&str]); 5] = [
-    ("wgpu", &["gpu"]),
-    ("wasm_bindgen", &["web"]),
-    ("js_sys", &["web"]),
-    ("web_sys", &["web"]),
-    ("clap", &["bin"]),
-];
+const WORLDS: [(&str, &[&str]); 5] =
+    [("wgpu", &["gpu"]), ("wasm_bindgen", &["web"]), ("js_sys", &["web"]), ("web_sys", &["web"]), ("clap", &["bin"])];
 
 /// What modules that do no I/O must not name.
 const PURE: [&str; 7] = ["gguf", "quant", "text", "sample", "kernels", "reference", "model"];
@@ -69,7 +64,12 @@ fn a_module_looks_only_down() {
         let code = code(&text);
         checked += 1;
         for (other, theirs) in FLOORS {
-            let named = [format!("crate::{other}::"), format!("crate::{other};"), format!("crate::{other},"), format!("crate::{{{other}")];
+            let named = [
+                format!("crate::{other}::"),
+                format!("crate::{other};"),
+                format!("crate::{other},"),
+                format!("crate::{{{other}"),
+            ];
             let up = theirs > own || (theirs == own && other != module(&file) && own > 0);
             if up && named.iter().any(|n| code.contains(n)) && !same_floor_allowed(module(&file), other) {
                 wrong.push(format!("{file} (floor {own}) names {other} (floor {theirs})"));

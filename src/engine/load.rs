@@ -1,6 +1,8 @@
 //! Loading: a header, then the weights as a stream from the source through a small window of memory into the device's
 //! buffers. Nothing of the weights is held: peak memory is [`WINDOW_BYTES`] twice, whatever the model's size.
 
+use std::rc::Rc;
+
 use serde::{Deserialize, Serialize};
 
 use super::kv::KvCache;
@@ -151,7 +153,7 @@ pub(super) struct Passes {
 
 /// A loaded model.
 pub struct Engine {
-    pub(super) gpu: Gpu,
+    pub(super) gpu: Rc<Gpu>,
     pub(super) plan: Plan,
     pub(super) buffers: Buffers,
     pub(super) passes: Passes,
@@ -166,22 +168,35 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Loads a model onto a device.
+    /// Loads a model onto a device. Models may share one, and with it the pipelines that it has compiled.
     ///
     /// # Errors
     /// Whatever the source, the header, the tokenizer, the template or the device fail with; `aborted` when `cancel`
     /// says so. A failed load leaves nothing on the device.
     pub async fn load(
         source: &impl ByteSource,
-        gpu: Gpu,
+        gpu: Rc<Gpu>,
+        options: &LoadOptions,
+        host: Box<dyn Host>,
+        progress: &mut dyn FnMut(Progress),
+        cancel: &dyn Fn() -> bool,
+    ) -> Result<Self> {
+        progress(Progress { phase: "header", loaded: 0, total: source.len() });
+        let header = read_header(source).await?;
+        Self::load_header(header, source, gpu, options, host, progress, cancel).await
+    }
+
+    /// Loads a model whose header has been read from `source`. Errors as [`Self::load`].
+    pub async fn load_header(
+        mut header: Header,
+        source: &impl ByteSource,
+        gpu: Rc<Gpu>,
         options: &LoadOptions,
         host: Box<dyn Host>,
         progress: &mut dyn FnMut(Progress),
         cancel: &dyn Fn() -> bool,
     ) -> Result<Self> {
         let start = host.now_ms();
-        progress(Progress { phase: "header", loaded: 0, total: source.len() });
-        let mut header = read_header(source).await?;
         let plan = plan(&header, gpu.tier(), options)?;
         let info = info(&header, &plan, Some(gpu.report().clone()));
         check_cancel(cancel)?;

@@ -1,5 +1,6 @@
 //! A loaded model.
 
+use std::rc::Rc;
 use std::cell::Cell;
 
 use serde::{Deserialize, Serialize};
@@ -199,6 +200,7 @@ impl Model {
             }
         };
         let gpu = Gpu::request(GpuOptions { adapter: None, tier: device.tier, browser_subgroups: device.subgroups }).await?;
+        let gpu = Rc::new(gpu);
         progress(engine::Progress { phase: "header", loaded: 0, total: 0 });
         let header = engine::read_header(&source).await?;
         let described = ModelInfo::of(&header)?;

@@ -1,6 +1,9 @@
 //! Loading models in tests, and the reference outputs beside them.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use pollster::block_on;
 use rivulet::engine::{Engine, Host, LoadOptions, MemorySource};
@@ -26,17 +29,31 @@ impl Host for StillHost {
     }
 }
 
-/// A device in this tier, or in the best that the adapter has.
-pub fn gpu(tier: Option<&str>) -> rivulet::error::Result<Gpu> {
-    block_on(Gpu::request(GpuOptions { tier: tier.map(str::to_owned), ..Default::default() }))
+thread_local! {
+    static DEVICES: RefCell<HashMap<Option<String>, Rc<Gpu>>> = RefCell::default();
+}
+
+/// A device in this tier, or in the best that the adapter has: one a thread, so that its pipelines are compiled once.
+pub fn gpu(tier: Option<&str>) -> rivulet::error::Result<Rc<Gpu>> {
+    let tier = tier.map(str::to_owned);
+    if let Some(known) = DEVICES.with_borrow(|d| d.get(&tier).cloned()) {
+        return Ok(known);
+    }
+    let gpu = Rc::new(block_on(Gpu::request(GpuOptions { tier: tier.clone(), ..Default::default() }))?);
+    DEVICES.with_borrow_mut(|d| d.insert(tier, gpu.clone()));
+    Ok(gpu)
 }
 
 /// A loaded model.
 pub fn engine(path: &Path, kv_type: &str, tier: Option<&str>) -> Engine {
     let source = MemorySource(std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display())));
     let options: LoadOptions = serde_json::from_value(json!({ "kvType": kv_type })).unwrap();
-    let loaded = block_on(Engine::load(&source, gpu(tier).unwrap(), &options, Box::new(StillHost), &mut |_| {}, &|| false));
-    loaded.unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+    load(source, gpu(tier).unwrap(), &options).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// Loads a file in memory.
+pub fn load(source: MemorySource, gpu: Rc<Gpu>, options: &LoadOptions) -> rivulet::error::Result<Engine> {
+    block_on(Engine::load(&source, gpu, options, Box::new(StillHost), &mut |_| {}, &|| false))
 }
 
 /// The logits after each token, or after the last.

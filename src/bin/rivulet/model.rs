@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::rc::Rc;
 
 use pollster::block_on;
 use rivulet::engine::{Engine, GenerateOptions, LoadOptions, Prompt, describe, read_header};
@@ -37,7 +38,7 @@ fn load_options(device: &Device) -> Result<LoadOptions> {
 pub fn load(path: &Path, device: &Device) -> Result<Engine> {
     let source = FileSource::open(path)?;
     let options = load_options(device)?;
-    block_on(Engine::load(&source, gpu(device)?, &options, Box::new(System::start()), &mut |_| {}, &|| false))
+    block_on(Engine::load(&source, Rc::new(gpu(device)?), &options, Box::new(System::start()), &mut |_| {}, &|| false))
 }
 
 /// `inspect`: the header alone.

@@ -1,0 +1,215 @@
+//! The whole loader, from bytes to tokens: damaged files, aborts, wrong options, prefixes kept in the cache.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // also outside of #[test]
+
+mod common;
+
+use common::models::{StillHost, engine, gpu, greedy, load};
+use common::{Rng, data};
+use pollster::block_on;
+use rivulet::engine::{Engine, Finish, GenerateOptions, LoadOptions, MemorySource, Prompt};
+use rivulet::error::{Code, Error};
+use rivulet::sample::SamplingOptions;
+use serde_json::json;
+
+const MODEL: &str = "models/q-llama/Q4_K_M.gguf";
+
+/// Damaged copies that are loaded whole; the parser alone sees a thousand more in tests/fuzz.rs.
+const COPIES: usize = 1000;
+
+fn options(json: serde_json::Value) -> GenerateOptions {
+    GenerateOptions::parse(json).unwrap()
+}
+
+fn generate(engine: &mut Engine, prompt: &[u32], json: serde_json::Value) -> Result<rivulet::engine::Generated, Error> {
+    block_on(engine.generate(&Prompt::Ids(prompt.to_vec()), &options(json), &mut |_| {}, &|| false))
+}
+
+#[test]
+fn damaged_files_give_errors_or_tokens() {
+    let good = std::fs::read(data(MODEL)).unwrap();
+    let device = gpu(Some("cpu+base")).unwrap();
+    let load_options: LoadOptions = serde_json::from_value(json!({ "contextLength": 64 })).unwrap();
+    let mut rng = Rng(2026);
+    let (mut loaded, mut refused) = (0, std::collections::BTreeMap::<&str, usize>::new());
+    for copy in 0..COPIES {
+        let mut bytes = good.clone();
+        // Most of the damage falls on the header, where it hurts.
+        let within = if copy % 4 == 0 { bytes.len() } else { 24 << 10 };
+        for _ in 0..=rng.below(3) {
+            let at = rng.below(within.min(bytes.len()));
+            match rng.below(4) {
+                0 => bytes[at] ^= 1 << rng.below(8),
+                1 => bytes[at] = rng.next() as u8,
+                2 => {
+                    let from = rng.below(bytes.len() - 64);
+                    let piece = bytes[from..from + 64].to_vec();
+                    let end = (at + 64).min(bytes.len());
+                    bytes[at..end].copy_from_slice(&piece[..end - at]);
+                }
+                _ if rng.below(4) == 0 => bytes.truncate(at.max(100)),
+                _ => {}
+            }
+        }
+        match load(MemorySource(bytes), device.clone(), &load_options) {
+            Ok(mut engine) => {
+                loaded += 1;
+                // Weights that became NaN are an error of the sampler's, not a hang.
+                if let Err(e) = generate(&mut engine, &[1, 2, 3], json!({ "maxTokens": 2, "temperature": 0, "ignoreEos": true }))
+                {
+                    *refused.entry(e.code.as_str()).or_default() += 1;
+                }
+            }
+            Err(e) => {
+                let expected = [
+                    Code::BadFile,
+                    Code::UnsupportedQuant,
+                    Code::UnsupportedArchitecture,
+                    Code::UnsupportedTokenizer,
+                    Code::BadTemplate,
+                    Code::BadOption,
+                    Code::OutOfMemory,
+                ];
+                assert!(expected.contains(&e.code), "copy {copy}: {e}");
+                *refused.entry(e.code.as_str()).or_default() += 1;
+            }
+        }
+    }
+    println!("{loaded} of {COPIES} loaded; refused: {refused:?}");
+    assert!(loaded > 20 && refused.len() >= 3, "the damage is too great or too small to tell: {loaded}, {refused:?}");
+    // The device still works after all that.
+    assert_eq!(greedy(&mut engine(&data(MODEL), "f32", Some("cpu+base")), &[1, 2, 3], 4).len(), 4);
+}
+
+#[test]
+fn what_the_cache_holds_is_not_computed_again() {
+    let mut engine = engine(&data(MODEL), "f32", Some("cpu+base"));
+    let prompt: Vec<u32> = (1..80).collect();
+    let greedy = json!({ "maxTokens": 6, "temperature": 0, "ignoreEos": true });
+    let first = generate(&mut engine, &prompt, greedy.clone()).unwrap();
+    assert_eq!((first.usage.cached_tokens, first.usage.completion_tokens), (0, 6));
+    let again = generate(&mut engine, &prompt, greedy.clone()).unwrap();
+    assert_eq!((again.usage.cached_tokens, &again.tokens), (78, &first.tokens));
+    // A conversation goes on: prompt, answer, more.
+    let mut longer = prompt.clone();
+    longer.extend(&first.tokens);
+    longer.extend([9, 8, 7]);
+    let warm = generate(&mut engine, &longer, greedy.clone()).unwrap();
+    assert_eq!(warm.usage.cached_tokens, 84, "all of the first answer but its last token, which was never computed");
+    // Another prompt in between, then the same again from nothing: the same tokens.
+    generate(&mut engine, &[5, 6, 7], greedy.clone()).unwrap();
+    let cold = generate(&mut engine, &longer, greedy).unwrap();
+    assert_eq!((cold.usage.cached_tokens, cold.tokens), (0, warm.tokens));
+}
+
+#[test]
+fn tokens_are_delivered_once_in_order_and_add_up_to_the_text() {
+    let mut engine = engine(&data(MODEL), "f16", None);
+    let mut seen = Vec::new();
+    let options = options(json!({ "maxTokens": 40, "temperature": 1.0, "seed": 7, "ignoreEos": true }));
+    let done = block_on(engine.generate(&Prompt::Text("The quick".into()), &options, &mut |t| seen.push(t), &|| false)).unwrap();
+    assert_eq!(done.tokens.len(), 40);
+    assert_eq!(seen.iter().map(|t| t.id).collect::<Vec<_>>(), done.tokens);
+    assert_eq!(seen.iter().map(|t| t.index).collect::<Vec<_>>(), (0..40).collect::<Vec<_>>());
+    assert_eq!(seen.iter().map(|t| t.text.as_str()).collect::<String>(), done.text);
+    assert!(seen.iter().all(|t| t.logprob <= 0.0));
+    let again = block_on(engine.generate(&Prompt::Text("The quick".into()), &options, &mut |_| {}, &|| false)).unwrap();
+    assert_eq!(again.tokens, done.tokens, "the same seed");
+    // A stop string in the middle of what was generated ends there, and is not part of the text.
+    let stop: String = done.text.chars().skip(12).take(3).collect();
+    let stopped = block_on(engine.generate(
+        &Prompt::Text("The quick".into()),
+        &GenerateOptions { stop: vec![stop.clone()], ..options.clone() },
+        &mut |_| {},
+        &|| false,
+    ))
+    .unwrap();
+    assert_eq!(stopped.finish_reason, Finish::StopString);
+    assert_eq!(stopped.text, done.text[..done.text.find(&stop).unwrap()]);
+}
+
+#[test]
+fn samplers_on_the_device_and_on_the_cpu_draw_alike() {
+    let mut engine = engine(&data(MODEL), "f32", None);
+    // typicalP is left to the CPU at every step; at 1 it changes nothing but who draws.
+    for extra in
+        [json!({ "topK": 20 }), json!({ "topP": 0.5 }), json!({ "minP": 0.05 }), json!({ "repetitionPenalty": 1.3, "topK": 40 })]
+    {
+        let mut on_gpu = json!({ "maxTokens": 12, "temperature": 0.8, "seed": 11, "ignoreEos": true });
+        on_gpu.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        let mut on_cpu = on_gpu.clone();
+        // An order that no kernel follows, with the same meaning: temperature comes last in both.
+        on_cpu["order"] = json!([
+            "presencePenalty",
+            "frequencyPenalty",
+            "repetitionPenalty",
+            "logitBias",
+            "topK",
+            "topP",
+            "minP",
+            "temperature"
+        ]);
+        let a = generate(&mut engine, &[1, 2, 3, 4], on_gpu).unwrap();
+        let b = generate(&mut engine, &[1, 2, 3, 4], on_cpu).unwrap();
+        assert_eq!(a.tokens, b.tokens, "{extra}");
+    }
+}
+
+#[test]
+fn wrong_options_name_the_option() {
+    let mut engine = engine(&data(MODEL), "f32", Some("cpu+base"));
+    let bad = |engine: &mut Engine, json: serde_json::Value| match GenerateOptions::parse(json) {
+        Err(e) => e,
+        Ok(o) => block_on(engine.generate(&Prompt::Ids(vec![1]), &o, &mut |_| {}, &|| false)).unwrap_err(),
+    };
+    for (json, word) in [
+        (json!({ "temprature": 1 }), "temprature"),
+        (json!({ "temperature": -1 }), "temperature"),
+        (json!({ "topP": 2 }), "topP"),
+        (json!({ "maxTokens": 0 }), "maxTokens"),
+        (json!({ "stop": [""] }), "stop"),
+        (json!({ "logitBias": { "999999": 1 } }), "logitBias"),
+    ] {
+        let e = bad(&mut engine, json);
+        assert!(e.code == Code::BadOption && e.message.contains(word), "{word}: {e}");
+    }
+    let run = |engine: &mut Engine, prompt: Prompt| {
+        block_on(engine.generate(&prompt, &GenerateOptions::default(), &mut |_| {}, &|| false)).unwrap_err().code
+    };
+    assert_eq!(run(&mut engine, Prompt::Ids(vec![])), Code::BadOption);
+    assert_eq!(run(&mut engine, Prompt::Ids(vec![1_000_000])), Code::BadOption);
+    assert_eq!(run(&mut engine, Prompt::Ids(vec![1; 600])), Code::ContextOverflow);
+    let messages: minijinja::Value = serde_json::from_value(json!([{ "role": "user", "content": "hi" }])).unwrap();
+    assert_eq!(run(&mut engine, Prompt::Messages(messages)), Code::BadTemplate, "a model without a template");
+    // None of it broke the engine.
+    assert_eq!(greedy(&mut engine, &[1, 2], 3).len(), 3);
+    let too_long: LoadOptions = serde_json::from_value(json!({ "contextLength": 1_000_000 })).unwrap();
+    let source = MemorySource(std::fs::read(data(MODEL)).unwrap());
+    let refused = load(source, gpu(Some("cpu+base")).unwrap(), &too_long).err().unwrap();
+    assert!(refused.code == Code::BadOption && refused.message.contains("contextLength"), "{refused}");
+}
+
+#[test]
+fn aborting_ends_a_load_with_an_error_and_an_answer_without_one() {
+    let source = MemorySource(std::fs::read(data(MODEL)).unwrap());
+    let device = gpu(Some("cpu+base")).unwrap();
+    let options = LoadOptions::default();
+    let loaded = block_on(Engine::load(&source, device, &options, Box::new(StillHost), &mut |_| {}, &|| true));
+    assert_eq!(loaded.err().unwrap().code, Code::Aborted);
+    let mut engine = engine(&data(MODEL), "f32", Some("cpu+base"));
+    let count = std::cell::Cell::new(0);
+    let options = GenerateOptions {
+        ignore_eos: true,
+        sampling: SamplingOptions { temperature: 0.0, ..Default::default() },
+        ..Default::default()
+    };
+    let stop = || count.get() >= 3;
+    let done = block_on(engine.generate(&Prompt::Ids(vec![1, 2]), &options, &mut |_| count.set(count.get() + 1), &stop)).unwrap();
+    assert_eq!(done.finish_reason, Finish::Aborted);
+    assert!(done.tokens.len() >= 3 && done.tokens.len() < 40, "{}", done.tokens.len());
+    // The next answer is whole, and equal to one that nothing preceded.
+    let next = greedy(&mut engine, &[1, 2], 10);
+    assert_eq!(next[..done.tokens.len().min(10)], done.tokens[..done.tokens.len().min(10)]);
+    // The context's end is a length, not an error.
+    let full = block_on(engine.generate(&Prompt::Ids(vec![1, 2]), &options, &mut |_| {}, &|| false)).unwrap();
+    assert_eq!((full.finish_reason, full.usage.prompt_tokens + full.usage.completion_tokens), (Finish::Length, 512));
+}

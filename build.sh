@@ -401,9 +401,12 @@ do_test() {
 }
 
 do_bench() {
-  setup_for smollm2 vulkan
-  say "decode and prefill of SmolLM2 in the native companion"
-  do_native cargo run --locked --release --features cli --bin rivulet -- bench "$MODELS/SmolLM2-135M-Instruct.Q4_1.gguf" "$@"
+  setup_for wasm_rust wasm_bindgen modules smollm2 chromium firefox vulkan
+  { do_wasm; do_www; } >&2
+  say "SmolLM2 in the native companion"
+  do_native cargo run --locked --release --features cli --bin rivulet -- bench "$MODELS/SmolLM2-135M-Instruct.Q4_1.gguf" --json
+  say "SmolLM2 in the browsers"
+  node tests/browser/bench.mjs "$@"
 }
 
 do_help() {
@@ -414,7 +417,7 @@ do_help() {
                           with --once, ask the page in headless Chromium and print its answer
   test                    everything that CI runs; ends with `N passed, N failed, N skipped`
   check                   rustfmt, clippy (native and wasm32), rustdoc, tsc, eslint
-  bench [OPTIONS]         dispatches, tokens per second and bandwidth of SmolLM2; options go to `rivulet bench`
+  bench [OPTIONS]         SmolLM2's figures natively, in Chromium and in Firefox; options go to tests/browser/bench.mjs
   setup                   fetch every tool and model that the above need, and build nothing
   wasm                    compile the core to WebAssembly, into www/sdk/wasm
   package                 the npm tarball, and what a visitor downloads of it

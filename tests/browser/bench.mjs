@@ -1,0 +1,99 @@
+// The figures of the built package in the real browsers, with the default model.
+//
+//   node tests/browser/bench.mjs [--prompt-tokens N] [--max-tokens N] [--runs N] [--json]
+//
+// Environment: RIVULET_MODELS, RIVULET_CHROMIUM, RIVULET_FIREFOX. Each run gets a prompt of random tokens of its own, so that
+// nothing of it is in the KV cache; rates are medians. On a software adapter the figures say how a change compares with
+// what was there before it, and nothing about a GPU.
+import { existsSync } from "node:fs";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import { serve } from "../tools/serve.mjs";
+import { chromium, firefox } from "./browsers.mjs";
+
+const MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf";
+const here = path.dirname(fileURLToPath(import.meta.url));
+const repo = path.resolve(here, "../..");
+
+const { values } = parseArgs({
+  options: {
+    "prompt-tokens": { type: "string", default: "128" },
+    "max-tokens": { type: "string", default: "32" },
+    runs: { type: "string", default: "3" },
+    json: { type: "boolean", default: false },
+  },
+});
+const promptTokens = Number(values["prompt-tokens"]);
+const maxTokens = Number(values["max-tokens"]);
+const runs = Number(values.runs);
+
+const models = process.env.RIVULET_MODELS ?? "";
+if (!existsSync(path.join(models, MODEL))) {
+  console.error(`bench: RIVULET_MODELS has no ${MODEL}`);
+  process.exit(1);
+}
+
+const median = (numbers) => numbers.toSorted((a, b) => a - b)[numbers.length >> 1];
+const site = await serve({ root: { "/": path.join(here, "pages"), "/sdk/": path.join(repo, "www/sdk") }, models });
+
+async function measure(launch) {
+  const browser = await launch();
+  if (!browser) return null;
+  try {
+    const page = await browser.open(site.url);
+    await page.evaluate(async () => {
+      for (let i = 0; i < 200 && !globalThis.harness; i++) await new Promise((resolve) => setTimeout(resolve, 50));
+    });
+    const contextLength = promptTokens + maxTokens + 32;
+    const began = performance.now();
+    const { info } = await page.evaluate(([n, s, o]) => globalThis.harness.load(n, s, o), ["bench", `/models/${MODEL}`, { contextLength }]);
+    const loadMs = performance.now() - began;
+    const timings = [];
+    for (let run = 0; run < runs; run++) {
+      const ids = Array.from({ length: promptTokens }, () => Math.floor(Math.random() * info.vocabularySize));
+      const result = await page.evaluate(([n, p, o]) => globalThis.harness.generate(n, Uint32Array.from(p), o), [
+        "bench",
+        ids,
+        { maxTokens, temperature: 0, ignoreEos: true },
+      ]);
+      if (result.error) throw new Error(`${result.error.code}: ${result.error.message}`);
+      timings.push(result.timings);
+    }
+    return {
+      browser: browser.name,
+      device: info.device,
+      loadMs: Math.round(loadMs),
+      ttftMs: Math.round(median(timings.map((t) => t.ttftMs))),
+      prefillTps: median(timings.map((t) => t.prefillTps)),
+      decodeTps: median(timings.map((t) => t.decodeTps)),
+    };
+  } finally {
+    await Promise.race([browser.close(), new Promise((resolve) => setTimeout(resolve, 5000))]);
+  }
+}
+
+let status = 0;
+const rows = [];
+for (const [name, launch] of [
+  ["chromium", chromium],
+  ["firefox", firefox],
+]) {
+  try {
+    const row = await measure(launch);
+    if (row) rows.push(row);
+    else console.error(`bench: ${name} is not installed`);
+    if (row && !values.json) {
+      console.log(
+        `${name.padEnd(9)} ${JSON.stringify(row.device)}: loaded in ${row.loadMs} ms; ${promptTokens} tokens of prompt, first one after ${row.ttftMs} ms ` +
+          `(prefill ${row.prefillTps.toFixed(1)} tokens/s); decode ${row.decodeTps.toFixed(2)} tokens/s`,
+      );
+    }
+  } catch (error) {
+    console.error(`bench: ${name}: ${error.message}`);
+    status = 1;
+  }
+}
+if (values.json) console.log(JSON.stringify({ model: MODEL, promptTokens, maxTokens, runs, browsers: rows }));
+await site.close();
+process.exit(status);

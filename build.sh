@@ -338,7 +338,8 @@ check_suites() {
   suite rustfmt step 120 cargo fmt --check
   suite clippy step 1200 "$self" _native cargo clippy --locked --release --all-features --all-targets -- -D warnings
   suite clippy-wasm32 step 1200 "$self" _clippy_wasm
-  suite rustdoc step 1200 env RUSTDOCFLAGS="-D warnings" "$self" _native cargo doc --locked --release --features cli --lib --no-deps
+  # The docs are for those who work on the crate, so private items are in them and may be linked.
+  suite rustdoc step 1200 env RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" "$self" _native cargo doc --locked --release --features cli --lib --no-deps --document-private-items
   suite build-www step 600 "$self" _www
   suite typescript step 600 npm --prefix www run --silent check --workspaces --if-present
   suite eslint step 600 "$self" _eslint

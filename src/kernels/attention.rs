@@ -158,7 +158,7 @@ pub struct AttentionBuffers {
     pub qkv: Binding,
     /// f32 (q | k, head_dim): the norm weights of q and, right behind them, of k. Read only with `qk_norm_eps`.
     pub qk_norm: Option<Binding>,
-    /// vec2<f32> (context, rot_dim / 2): cos and sin. Not read with [`Rope::None`].
+    /// `vec2<f32>` (context, rot_dim / 2): cos and sin. Not read with [`Rope::None`].
     pub rope: Option<Binding>,
     /// The layer's pool, f32 or f16: (physical block, K | V, n_kv_heads, [`KV_BLOCK`], head_dim).
     pub kv: Binding,

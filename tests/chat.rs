@@ -1,11 +1,15 @@
 //! Chat templates: those of vendors against transformers' renderings where the fixtures are, and small ones of our own
 //! for what Jinja and Python do.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod common;
 
-use common::{shared, skip};
-use rivulet::error::Code;
-use rivulet::text::{ChatTemplate, DateTime, RenderOptions, Value};
+use common::{data, shared, skip};
+use rivulet::error::{Code, Result};
+use rivulet::gguf::{Metadata, Parsed, parse};
+use rivulet::text::{ChatTemplate, DateTime, RenderOptions, Tokenizer, Value, to_value};
+use serde_json::json;
 
 #[test]
 fn vendors_templates_render_as_in_transformers() {
@@ -54,4 +58,269 @@ fn vendors_templates_render_as_in_transformers() {
     }
     assert!(wrong.is_empty(), "{} equal, {} not\n{}", equal, wrong.len(), wrong.join("\n"));
     assert_eq!(equal, 216);
+}
+
+fn options(variables: serde_json::Value) -> RenderOptions {
+    let now = DateTime::parse("2025-01-15T12:30:45").unwrap();
+    RenderOptions { tools: None, variables: to_value(variables), add_generation_prompt: false, now }
+}
+
+/// Renders a template with variables and no messages.
+fn render(template: &str, variables: serde_json::Value) -> Result<String> {
+    ChatTemplate::new(template)?.render(&to_value(json!([])), &options(variables))
+}
+
+fn print(template: &str) -> String {
+    render(template, json!({})).unwrap_or_else(|e| panic!("{template}: {e}"))
+}
+
+#[test]
+fn a_template_sees_its_messages() {
+    let template = "{{ bos_token }}{% for m in messages %}
+<{{ m.role }}>{{ m['content'] | trim }}
+{% endfor %}
+{% if add_generation_prompt %}
+<assistant>
+{%- endif %}";
+    let template = ChatTemplate::new(template).unwrap();
+    let messages = to_value(json!([{"role": "user", "content": " Hi! "}, {"role": "assistant", "content": "日本 <&>\n"}]));
+    let mut options = options(json!({"bos_token": "<s>"}));
+    assert_eq!(template.render(&messages, &options).unwrap(), "<s><user>Hi!\n<assistant>日本 <&>\n");
+    options.add_generation_prompt = true;
+    assert_eq!(template.render(&messages, &options).unwrap(), "<s><user>Hi!\n<assistant>日本 <&>\n<assistant>");
+    for bad in [json!("text"), json!({"role": "user"}), json!(null)] {
+        assert_eq!(template.render(&to_value(bad), &options).unwrap_err().code, Code::BadOption);
+    }
+    options.tools = Some(to_value(json!("none")));
+    assert_eq!(template.render(&messages, &options).unwrap_err().code, Code::BadOption);
+    options.tools = None;
+    options.variables = to_value(json!([1]));
+    assert_eq!(template.render(&messages, &options).unwrap_err().code, Code::BadOption);
+}
+
+#[test]
+fn values_print_as_in_python() {
+    // Expected values are Jinja2's.
+    for (expression, expected) in [
+        ("true", "True"),
+        ("none", "None"),
+        ("missing", ""),
+        ("[1, 2.0, 'a', none, true]", "[1, 2.0, 'a', None, True]"),
+        ("(1, 'x')", "(1, 'x')"),
+        ("(1,)", "(1,)"),
+        ("{'a': {'b': [1]}, 'c': \"it's\"}", "{'a': {'b': [1]}, 'c': \"it's\"}"),
+        ("['\\n\\t\\\\', 'é', 'a\"\\'b']", "['\\n\\t\\\\', 'é', 'a\"\\'b']"),
+        ("[]|string + {}|string", "[]{}"),
+        ("1e16", "1e+16"),
+        ("0.00001", "1e-05"),
+        ("[0.0001, 1e15, 123456789.125]", "[0.0001, 1000000000000000.0, 123456789.125]"),
+        ("7 // 2", "3"),
+        ("7 / 2", "3.5"),
+        ("2 ** 10", "1024"),
+        ("'ab' * 2", "abab"),
+        ("1 ~ 'a' ~ none", "1aNone"),
+        ("[1, [2, 'x']]|join('-')", "1-[2, 'x']"),
+        ("messages", "[]"),
+        ("tools", "None"),
+        ("tools is none", "True"),
+        ("add_generation_prompt", "False"),
+        ("documents is none", "True"),
+        ("missing is defined", "False"),
+        ("'x' is string and {} is mapping and [] is sequence and 1 is number", "True"),
+        ("[1, 2, 3][::-1]", "[3, 2, 1]"),
+        ("'hello'[1:-1]", "ell"),
+        ("'<a>'", "<a>"),
+    ] {
+        assert_eq!(print(&format!("{{{{ {expression} }}}}")), expected, "{expression}");
+    }
+}
+
+#[test]
+fn methods_are_pythons() {
+    for (expression, expected) in [
+        ("' a '.strip() ~ '|' ~ ' a '.lstrip() ~ '|' ~ ' a '.rstrip()", "a|a | a"),
+        ("'xxaxx'.strip('x')", "a"),
+        ("'a,b,c'.split(',')", "['a', 'b', 'c']"),
+        ("' a  b '.split()", "['a', 'b']"),
+        ("'a,b,c'.split(',', 1)[-1]", "b,c"),
+        ("'a,b,c'.rsplit(',', 1)", "['a,b', 'c']"),
+        ("' a b  c '.rsplit(none, 1)", "[' a b', 'c']"),
+        ("'a-b-c'.partition('-')[2] ~ 'a-b-c'.rpartition('-')[0]", "b-ca-b"),
+        ("'abc'.startswith('ab') and 'abc'.endswith(('x', 'c'))", "True"),
+        ("'abc'.removeprefix('a').removesuffix('c')", "b"),
+        ("'aXa'.replace('a', 'b').upper().lower().title()", "Bxb"),
+        ("'abc'.find('c') ~ 'abc'.index('b')", "21"),
+        ("'{}-{}'.format(1, [2])", "1-[2]"),
+        ("', '.join(['a', 'b'])", "a, b"),
+        ("{'a': 1, 'b': 2}.items()|list", "[('a', 1), ('b', 2)]"),
+        ("{'a': 1}.get('a') ~ {'a': 1}.get('b') ~ {'a': 1}.get('b', 3)", "1None3"),
+        ("{'a': 1}.keys()|list ~ {'a': 1}.values()|list", "['a'][1]"),
+        ("[1, 2, 1].count(1) ~ [1, 2].index(2)", "21"),
+        ("strftime_now('%d %b %Y')", "15 Jan 2025"),
+        ("namespace(a=1).a", "1"),
+        ("range(3)|list", "[0, 1, 2]"),
+        ("[{'r': 1}, {'r': 2}]|selectattr('r', 'equalto', 2)|map(attribute='r')|list", "[2]"),
+        ("{'b': 1, 'a': 2}|dictsort", "[('a', 2), ('b', 1)]"),
+        ("missing|default('x') ~ ''|default('y', true)", "xy"),
+    ] {
+        assert_eq!(print(&format!("{{{{ {expression} }}}}")), expected, "{expression}");
+    }
+}
+
+#[test]
+fn tojson_is_json_dumps() {
+    let variables = || json!({"x": {"z": "<é'\"\\\n\u{1}>", "a": [1, 2.5, 1e100, null, true], "e": {}, "f": []}});
+    let tojson = |call: &str| render(&format!("{{{{ {call} }}}}"), variables());
+    // serde_json sorts the keys of `json!`, so here they are sorted; the order of keys is kept as it comes.
+    let flat = r#"{"a": [1, 2.5, 1e+100, null, true], "e": {}, "f": [], "z": "<é'\"\\\n\u0001>"}"#;
+    assert_eq!(tojson("x|tojson").unwrap(), flat);
+    assert_eq!(print("{{ {'z': 1, 'a': 2, 3: none}|tojson }}"), r#"{"z": 1, "a": 2, "3": null}"#);
+    assert_eq!(print("{{ {'b': 1, 'a': 2}|tojson(sort_keys=true, separators=(',', ':')) }}"), r#"{"a":2,"b":1}"#);
+    assert_eq!(print("{{ 'é🚀'|tojson(ensure_ascii=true) }}"), r#""\u00e9\ud83d\ude80""#);
+    assert_eq!(print("{{ [1, {'a': []}, []]|tojson(indent=2) }}"), "[\n  1,\n  {\n    \"a\": []\n  },\n  []\n]");
+    assert_eq!(print("{{ ((1, 2),)|tojson(indent=none) }}"), "[[1, 2]]");
+    assert_eq!(tojson("missing|tojson").unwrap_err().code, Code::BadTemplate);
+    assert_eq!(tojson("x|tojson(colour=1)").unwrap_err().code, Code::BadTemplate);
+}
+
+#[test]
+fn statements_are_jinjas() {
+    assert_eq!(
+        print(
+            "{% for i in range(9) %}{% if i == 2 %}{% continue %}{% endif %}{% if i == 4 %}{% break %}{% endif %}{{ i }}{% endfor %}"
+        ),
+        "013"
+    );
+    assert_eq!(print("{% set ns = namespace(n=0) %}{% for i in [1, 2] %}{% set ns.n = ns.n + i %}{% endfor %}{{ ns.n }}"), "3");
+    assert_eq!(print("{% macro f(a, b='y') %}[{{ a }}{{ b }}]{% endmacro %}{{ f('x') }}{{ f(a=1, b=2) }}"), "[xy][12]");
+    assert_eq!(
+        print("{% for a, b in [(1, 2)] %}{{ loop.index0 }}{{ a }}{{ b }}{{ loop.last }}{% else %}none{% endfor %}"),
+        "012True"
+    );
+    assert_eq!(print("{% for x in 'abc' %}{{ loop.previtem }}{{ loop.nextitem }},{% endfor %}"), "b,ac,b,");
+    assert_eq!(print("{% set x %}a{{ 1 }}{% endset %}{{ x }}{%- raw %} {{ x }}{% endraw %}"), "a1 {{ x }}");
+    assert_eq!(print("a\n  {% if true %}\nb\n  {% endif %}\nc\n"), "a\nb\nc");
+    assert_eq!(print("a  {%- generation -%}  b  {%+ endgeneration %}c {%generation%}\nd{%- endgeneration %}"), "ab  c d");
+    assert_eq!(print("{# {% generation %} #}{% filter upper %}x{% endfilter %}"), "X");
+    assert_eq!(print("{% macro m() %}<{{ caller(1) }}>{% endmacro %}{% call(x) m() %}{{ x }}{% endcall %}"), "<1>");
+}
+
+#[test]
+fn failures_say_where_and_why() {
+    let fails = |template: &str, part: &str| {
+        let error = render(template, json!({})).unwrap_err();
+        assert_eq!(error.code, Code::BadTemplate, "{template}");
+        assert!(error.message.contains(part), "{template}: {error}");
+    };
+    fails("a\n{{ raise_exception('no system role') }}", "line 2: no system role");
+    fails("{% if %}", "line 1");
+    fails("\n\n{% for x in %}{% endfor %}", "line 3");
+    fails("{{ missing.attribute }}", "undefined");
+    fails("{{ 'x'|nonsense }}", "nonsense");
+    fails("{{ 'x'.nonsense() }}", "string has no method nonsense");
+    fails("{{ nonsense() }}", "nonsense");
+    fails("{% include 'other' %}", "");
+    fails("{{ 1 + 'a' }}", "line 1");
+    fails(&"x".repeat(300_000), "at most");
+}
+
+#[test]
+fn hostile_templates_end_soon() {
+    let doubling = |print: &str| format!("{{% set x = [1] %}}{}{print}", "{% set x = [x, x] %}".repeat(60));
+    let bombs = [
+        "{{ 'a' * 10**9 }}".to_owned(),
+        "{{ 'a' * 2**62 }}".to_owned(),
+        "{{ [1] * 10**9 }}".to_owned(),
+        "{{ [0] * 10**15 }}".to_owned(),
+        "{{ ([1] * 10**12)|tojson }}".to_owned(),
+        "{{ ([1] * 10**12)|join(',') }}".to_owned(),
+        "{% for i in range(10**9) %}x{% endfor %}".to_owned(),
+        "{{ range(10**12)|list }}".to_owned(),
+        "{{ range(10**15)|sum }}".to_owned(),
+        "{% for a in range(9999) %}{% for b in range(9999) %}{% for c in range(9999) %}{% endfor %}{% endfor %}{% endfor %}"
+            .to_owned(),
+        "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}".to_owned(),
+        "{% macro f() %}{{ f() }}{{ f() }}{% endmacro %}{{ f() }}".to_owned(),
+        "{% for i in [1] recursive %}{{ loop([1]) }}{% endfor %}".to_owned(),
+        format!("{{% set x = 'abcdefgh' %}}{}{{{{ x }}}}", "{% set x = x ~ x %}".repeat(60)),
+        format!("{{% set x = 'abcdefgh' %}}{}{{{{ x }}}}", "{% set x = x.replace('a', x) %}".repeat(60)),
+        format!("{{% set x = 'abcdefgh' %}}{}{{{{ x }}}}", "{% set x = x.join([x, x]) %}".repeat(60)),
+        format!("{{% set x = 'ab' %}}{}{{{{ x }}}}", "{% set x = '{0}{0}'.format(x) %}".repeat(60)),
+        "{{ '%1000000000d' | format(1) }}".to_owned(),
+        "{{ '{:1000000000}'.format(1) }}".to_owned(),
+        "{{ 'x'|indent(10**9, true) }}".to_owned(),
+        "{{ 1|tojson(indent=10**9) }}".to_owned(),
+        "{{ 2 ** 10 ** 9 }}".to_owned(),
+        doubling("{{ x }}"),
+        doubling("{{ x|tojson }}"),
+        doubling("{{ x|string }}"),
+        doubling("{{ x|join }}"),
+        "{% set ns = namespace() %}{% set ns.x = ns %}{{ ns }}".to_owned(),
+        "{% set ns = namespace() %}{% set ns.x = ns %}{{ ns|tojson }}".to_owned(),
+        format!("{}1{}", "{{ (".repeat(1), "+(1".repeat(5000)),
+        format!("{{{{ {}{} }}}}", "[".repeat(5000), "]".repeat(5000)),
+        "{% if 1 %}".repeat(5000),
+        format!("{{{{ x{} }}}}", ".a".repeat(20000)),
+        format!("{{{{ x{} }}}}", ".a".repeat(900)),
+        format!("{{{{ 1{} }}}}", "+1".repeat(900)),
+        format!("{{{{ 1{} }}}}", " ~ 1".repeat(900)),
+        format!("{{{{ 1{} }}}}", " if 1 else 1".repeat(900)),
+        format!("{{{{ 1{} }}}}", " and 1".repeat(900)),
+        format!("{{{{ x{} }}}}", "()".repeat(600)),
+        format!("{{{{ x{} }}}}", "[1]".repeat(600)),
+        format!("{{% if 0 %}}{}{{% endif %}}", "{% elif 0 %}".repeat(20_000)),
+        format!("{{% set ns = namespace(x=1) %}}{{% for i in range(10**6) %}}{}{{% endfor %}}", "{% set ns.x = [ns.x] %}"),
+        "{% set x = [x] %}".repeat(15_000),
+        "{% set x = [x] %}".repeat(15_000) + "{{ x == x }}",
+        format!("{{{{ 1{} }}}}", "|abs".repeat(20000)),
+        format!("{{{{ {}1 }}}}", "not ".repeat(20000)),
+        format!("{{{{ {}1 }}}}", "-".repeat(20000)),
+    ];
+    for bomb in &bombs {
+        let start = std::time::Instant::now();
+        let result = render(bomb, json!({}));
+        let took = start.elapsed();
+        let name: String = bomb.chars().take(60).collect();
+        match result {
+            Ok(text) => assert!(text.len() < 20_000_000, "{name}: {} bytes", text.len()),
+            Err(error) => assert!(matches!(error.code, Code::BadTemplate), "{name}: {error}"),
+        }
+        assert!(took.as_secs() < 5, "{name}: {took:?}");
+    }
+}
+
+#[test]
+fn long_conversations_are_no_bombs() {
+    // 400 messages of 5 kB: two megabytes, copied several times by what templates do.
+    let template = "{% for m in messages %}{% set c = m.content.strip() %}{% set c = '<' ~ m.role ~ '>' ~ c ~ '\n' %}
+{% if loop.index is divisibleby(2) and m.role == 'user' %}{{ c.split('@')[0]|trim }}{% else %}{{ c.replace('zebra', 'horse') }}{% endif %}{% endfor %}";
+    let message = |i: usize| json!({"role": if i % 2 == 0 { "user" } else { "assistant" }, "content": "the zebra ".repeat(500)});
+    let messages: Vec<_> = (0..400).map(message).collect();
+    let text = ChatTemplate::new(template).unwrap().render(&to_value(messages), &options(json!({}))).unwrap();
+    assert!(text.len() > 1_900_000);
+    // And many short ones.
+    let messages: Vec<_> = (0..20_000).map(|_| json!({"role": "user", "content": "x"})).collect();
+    ChatTemplate::new(template).unwrap().render(&to_value(messages), &options(json!({}))).unwrap();
+}
+
+#[test]
+fn a_file_brings_its_template() {
+    let with = |keys: &[(&str, &str)]| -> Option<String> {
+        let bytes = std::fs::read(data("text/tiny-qwen2.gguf-header")).unwrap();
+        let Parsed::Header(mut header) = parse(&bytes, 1 << 40).unwrap() else { panic!("the header is whole") };
+        let tokenizer = Tokenizer::from_metadata(&mut header.metadata).unwrap();
+        let entries = keys.iter().map(|(key, text)| ((*key).to_owned(), rivulet::gguf::Value::String((*text).to_owned())));
+        let template = ChatTemplate::from_metadata(&Metadata::from_entries(entries.collect()), &tokenizer).unwrap()?;
+        let mut options = options(json!({}));
+        let plain = template.render(&to_value(json!([])), &options).unwrap();
+        options.tools = Some(to_value(json!([{"name": "f"}])));
+        Some(plain + "/" + &template.render(&to_value(json!([])), &options).unwrap())
+    };
+    let main = ("tokenizer.chat_template", "main {{ eos_token }}");
+    let tools = ("tokenizer.chat_template.tool_use", "tools {{ tools|length }}");
+    assert_eq!(with(&[]), None);
+    assert_eq!(with(&[("tokenizer.chat_template.rag", "x")]), None);
+    assert_eq!(with(&[main]).unwrap(), "main <|im_end|>/main <|im_end|>");
+    assert_eq!(with(&[("tokenizer.chat_template.default", "d")]).unwrap(), "d/d");
+    assert_eq!(with(&[tools, main]).unwrap(), "main <|im_end|>/tools 1");
 }

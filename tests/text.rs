@@ -1,13 +1,16 @@
 //! Tokenizers against the ids of Hugging Face and llama.cpp, the stream decoder against the whole decoder, and what
 //! hostile vocabularies do.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod common;
 
 use std::path::{Path, PathBuf};
 
-use common::{data, model, read_json, skip};
-use rivulet::gguf::{Metadata, Parsed, parse};
-use rivulet::text::{EncodeOptions, Tokenizer};
+use common::{Rng, data, model, read_json, skip};
+use rivulet::error::Code;
+use rivulet::gguf::{Array, Metadata, Parsed, Strings, Value, parse};
+use rivulet::text::{EncodeOptions, StreamDecoder, Tokenizer};
 
 const AS_TEXT: EncodeOptions = EncodeOptions { parse_special: false, add_bos: false };
 const PARSED: EncodeOptions = EncodeOptions { parse_special: true, add_bos: false };
@@ -103,6 +106,8 @@ fn real_models_give_the_golden_ids() {
             {
                 assert_eq!(Some(tokenizer.encode(text, options).unwrap()), ids(&prompt[key]), "{name} {} {key}", prompt["id"]);
             }
+            let first_end = ids(&prompt["llamacpp_greedy_48"]).unwrap().iter().position(|&id| tokenizer.is_end_of_generation(id));
+            assert_eq!(first_end.map(|at| at as u64), prompt["first_eog_at"].as_u64(), "{name} {}", prompt["id"]);
         }
     }
 }
@@ -116,6 +121,231 @@ fn published_vocabularies_give_the_ids_of_hugging_face() {
         match folder.as_ref().map(|folder| folder.join(format!("{name}.gguf"))).filter(|path| path.is_file()) {
             Some(path) => _ = compare(name, &tokenizer(&path), &[]),
             None => skip(&format!("text/{name}"), &format!("RIVULET_VOCABULARIES has no {name}.gguf")),
+        }
+    }
+}
+
+const TINY: [&str; 5] = ["tiny-gpt-2", "tiny-llama-bpe", "tiny-qwen2", "tiny-spm-llama", "tiny-spm-gemma"];
+
+/// All strings of the golden files, and some of random characters.
+fn texts() -> Vec<String> {
+    let golden = read_json(&data("text/tiny-gpt-2.json"));
+    let strings = golden["strings"].as_array().unwrap().iter();
+    let mut texts: Vec<String> = strings.map(|entry| entry["text"].as_str().unwrap().to_owned()).collect();
+    let mut rng = Rng(7);
+    for _ in 0..200 {
+        let length = rng.below(30);
+        texts.push((0..length).filter_map(|_| char::from_u32((rng.next() as u32) >> (11 + rng.below(14)))).collect());
+    }
+    texts
+}
+
+#[test]
+fn text_comes_back_from_its_tokens() {
+    for name in TINY {
+        let tokenizer = tiny(name);
+        for text in texts() {
+            // SentencePiece has no other sign for a space, so the sign itself comes back as one.
+            let expected = if name.contains("spm") { text.replace('\u{2581}', " ") } else { text.clone() };
+            let ids = tokenizer.encode(&text, AS_TEXT).unwrap();
+            assert_eq!(tokenizer.decode(&ids, false).unwrap(), expected, "{name}");
+            assert_eq!(tokenizer.decode(&ids, true).unwrap(), expected, "{name}");
+            assert!(!ids.iter().any(|&id| tokenizer.is_special(id)), "{name}: control tokens came out of {text:?}");
+            let bytes: Vec<u8> = ids.iter().flat_map(|&id| tokenizer.token_bytes(id).unwrap()).collect();
+            assert!(bytes.ends_with(expected.as_bytes()), "{name}");
+        }
+    }
+}
+
+#[test]
+fn special_tokens_are_told_apart() {
+    let tokenizer = tiny("tiny-qwen2");
+    let im_end = tokenizer.encode("<|im_end|>", PARSED).unwrap();
+    assert_eq!(im_end.len(), 1);
+    assert!(tokenizer.is_special(im_end[0]) && tokenizer.is_end_of_generation(im_end[0]));
+    assert!(tokenizer.encode("<|im_end|>", AS_TEXT).unwrap().len() > 3);
+    assert_eq!(tokenizer.decode(&im_end, false).unwrap(), "<|im_end|>");
+    assert_eq!(tokenizer.decode(&im_end, true).unwrap(), "");
+    assert_eq!(tokenizer.token_bytes(im_end[0]).unwrap(), b"<|im_end|>");
+    assert_eq!(tokenizer.token_text(im_end[0]), Some("<|im_end|>"));
+    assert!(!tokenizer.is_end_of_generation(40) && !tokenizer.is_special(40));
+    assert_eq!((tokenizer.vocab_len(), tokenizer.eos(), tokenizer.add_bos()), (1000, Some(999), false));
+    assert_eq!(tokenizer.token_bytes(1000), None);
+    assert_eq!(tokenizer.decode(&[5, 1000], false).unwrap_err().code, Code::BadOption);
+}
+
+#[test]
+fn a_stream_gives_what_decoding_all_at_once_gives() {
+    let texts = texts();
+    for name in TINY {
+        let tokenizer = tiny(name);
+        let mut rng = Rng(11);
+        for round in 0..600 {
+            // Real texts, random bytes, so that characters break off everywhere, and random tokens.
+            let length = rng.below(40);
+            let ids: Vec<u32> = match round % 3 {
+                0 => tokenizer.encode(&texts[round % texts.len()], PARSED).unwrap(),
+                1 => (0..length).map(|_| rng.below(300) as u32).collect(),
+                _ => (0..length).map(|_| rng.below(tokenizer.vocab_len()) as u32).collect(),
+            };
+            for skip_special in [false, true] {
+                let mut stream = StreamDecoder::new(true, skip_special);
+                let mut text: String = ids.iter().map(|&id| stream.push(&tokenizer, id)).collect();
+                text += &stream.finish();
+                assert_eq!(text, tokenizer.decode(&ids, skip_special).unwrap(), "{name} {ids:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_stream_holds_back_unfinished_characters() {
+    let tokenizer = tiny("tiny-gpt-2");
+    let byte = |b: u8| (0..1000).find(|&id| tokenizer.token_bytes(id).unwrap() == [b]).unwrap();
+    let mut stream = StreamDecoder::new(true, false);
+    let pieces: Vec<String> = "\u{1f680}!".bytes().map(|b| stream.push(&tokenizer, byte(b))).collect();
+    assert_eq!(pieces, ["", "", "", "\u{1f680}", "!"]);
+    assert_eq!(stream.finish(), "");
+    // A character that breaks off is one U+FFFD, as soon as it is certain.
+    assert_eq!(stream.push(&tokenizer, byte(0xf0)), "");
+    assert_eq!(stream.push(&tokenizer, byte(0x9f)), "");
+    assert_eq!(stream.push(&tokenizer, byte(b'x')), "\u{fffd}x");
+    assert_eq!(stream.push(&tokenizer, byte(0xff)), "\u{fffd}");
+    assert_eq!(stream.push(&tokenizer, byte(0xc3)), "");
+    assert_eq!(stream.finish(), "\u{fffd}");
+    assert_eq!(stream.finish(), "");
+}
+
+#[test]
+fn only_a_text_that_begins_loses_its_leading_space() {
+    let (llama, gemma) = (tiny("tiny-spm-llama"), tiny("tiny-spm-gemma"));
+    let stream = |tokenizer: &Tokenizer, at_start: bool, ids: &[u32]| {
+        let mut stream = StreamDecoder::new(at_start, true);
+        ids.iter().map(|&id| stream.push(tokenizer, id)).collect::<String>()
+    };
+    let ids = llama.encode("the end", AS_TEXT).unwrap();
+    assert_eq!((stream(&llama, true, &ids), stream(&llama, false, &ids)), ("the end".to_owned(), " the end".to_owned()));
+    let ids = gemma.encode(" the end", AS_TEXT).unwrap();
+    assert_eq!(stream(&gemma, true, &ids), " the end");
+}
+
+#[test]
+fn long_texts_take_bounded_time() {
+    for name in TINY {
+        let tokenizer = tiny(name);
+        for unit in ["a", " ", "\n", " \n", "'", "1", "!", "<", "<|im_start|>", "\u{301}", "\u{1f680}", "the cat "] {
+            let text = unit.repeat(1_000_000 / unit.len());
+            let ids = tokenizer.encode(&text, PARSED).unwrap();
+            assert_eq!(tokenizer.decode(&ids, false).unwrap(), text, "{name} {unit:?}");
+        }
+    }
+    let error = tiny("tiny-gpt-2").encode(&" ".repeat((64 << 20) + 1), AS_TEXT).unwrap_err();
+    assert_eq!(error.code, Code::BadOption);
+}
+
+fn strings(items: &[&str]) -> Value {
+    let mut strings = Strings::default();
+    items.iter().for_each(|item| strings.push(item));
+    Value::Array(Array::String(strings))
+}
+
+/// A vocabulary that works, with some entries replaced (or, as `None`, left out).
+fn build(model: &str, changes: &[(&str, Option<Value>)]) -> rivulet::error::Result<Tokenizer> {
+    let spm = model == "llama";
+    let mut entries = vec![
+        ("model", Value::String(model.to_owned())),
+        ("pre", Value::String("gpt-2".to_owned())),
+        ("tokens", strings(&["<s>", "a", "b", "ab", "<0x0A>", if spm { "\u{2581}" } else { "\u{120}" }])),
+        ("token_type", Value::Array(Array::I32(vec![3, 1, 1, 1, 6, 1]))),
+        ("bos_token_id", Value::U32(0)),
+    ];
+    if spm {
+        entries.push(("scores", Value::Array(Array::F32(vec![0.0, -2.0, -3.0, -1.0, 0.0, -4.0]))));
+    } else {
+        entries.push(("merges", strings(&["a b"])));
+    }
+    for (key, value) in changes {
+        entries.retain(|(known, _)| known != key);
+        entries.extend(value.clone().map(|value| (*key, value)));
+    }
+    let named = entries.into_iter().map(|(key, value)| (format!("tokenizer.ggml.{key}"), value)).collect();
+    Tokenizer::from_metadata(&mut Metadata::from_entries(named))
+}
+
+#[test]
+fn a_small_vocabulary_works() {
+    assert_eq!(build("gpt2", &[]).unwrap().encode("ab a", AS_TEXT).unwrap(), [3, 5, 1]);
+    assert_eq!(build("llama", &[]).unwrap().encode("ab\n", WITH_BOS).unwrap(), [0, 5, 3, 4]);
+    let plain = [("add_space_prefix", Some(Value::Bool(false))), ("add_bos_token", Some(Value::Bool(false)))];
+    assert_eq!(build("llama", &plain).unwrap().encode("ab<s>", WITH_BOS).unwrap(), [3, 0]);
+    // Without types all tokens are ordinary.
+    assert_eq!(build("gpt2", &[("token_type", None)]).unwrap().encode("ab", PARSED).unwrap(), [3]);
+}
+
+#[test]
+fn hostile_vocabularies_are_refused() {
+    let long = "x".repeat(300);
+    let types = |types: Vec<i32>| Some(Value::Array(Array::I32(types)));
+    let cases: Vec<(&str, &str, Option<Value>, Code)> = vec![
+        ("gpt2", "model", None, Code::BadFile),
+        ("gpt2", "model", Some(Value::U32(1)), Code::BadFile),
+        ("t5", "model", Some(Value::String("t5".into())), Code::UnsupportedTokenizer),
+        ("gpt2", "pre", Some(Value::String("tekken".into())), Code::UnsupportedTokenizer),
+        ("gpt2", "tokens", None, Code::BadFile),
+        ("gpt2", "tokens", Some(Value::Array(Array::U32(vec![1]))), Code::BadFile),
+        ("gpt2", "tokens", Some(strings(&[])), Code::BadFile),
+        ("gpt2", "tokens", Some(strings(&["<s>", "a", "b", "ab", "a", "c"])), Code::BadFile),
+        ("gpt2", "tokens", Some(strings(&["<s>", "a", "b", "ab"])), Code::BadFile),
+        ("gpt2", "token_type", types(vec![1; 5]), Code::BadFile),
+        ("gpt2", "token_type", types(vec![7; 6]), Code::BadFile),
+        ("gpt2", "token_type", Some(Value::Array(Array::F32(vec![1.0; 6]))), Code::BadFile),
+        ("gpt2", "token_type", Some(Value::U32(1)), Code::BadFile),
+        ("gpt2", "bos_token_id", Some(Value::U32(6)), Code::BadFile),
+        ("gpt2", "eos_token_id", Some(Value::I32(-5)), Code::BadFile),
+        ("gpt2", "merges", None, Code::BadFile),
+        ("gpt2", "merges", Some(strings(&["ab"])), Code::BadFile),
+        ("gpt2", "merges", Some(strings(&[""])), Code::BadFile),
+        ("gpt2", "merges", Some(strings(&["a "])), Code::BadFile),
+        ("gpt2", "merges", Some(strings(&["a c"])), Code::BadFile),
+        ("gpt2", "merges", Some(strings(&["b a"])), Code::BadFile),
+        ("gpt2", "merges", Some(strings(&["ab ab"])), Code::BadFile),
+        ("gpt2", "merges", Some(strings(&["<s> a"])), Code::BadFile),
+        ("llama", "scores", None, Code::BadFile),
+        ("llama", "scores", Some(Value::Array(Array::F32(vec![0.0; 5]))), Code::BadFile),
+        ("llama", "scores", Some(Value::Array(Array::F64(vec![0.0; 6]))), Code::BadFile),
+        ("llama", "tokens", Some(strings(&["<s>", "a", "b", "ab", "c", &long])), Code::BadFile),
+        ("llama", "add_space_prefix", Some(Value::U32(1)), Code::BadFile),
+    ];
+    for (model, key, value, code) in cases {
+        let error = build(model, &[(key, value.clone())]).expect_err(&format!("{model} {key} {value:?}"));
+        assert_eq!(error.code, code, "{model} {key} {value:?}: {error}");
+    }
+    // Odd, but no reason to refuse a file: an empty token, scores that are no numbers, a token "none", a missing space.
+    build("gpt2", &[("tokens", Some(strings(&["", "a", "b", "ab", "c", "d"])))]).unwrap();
+    let scores = Some(Value::Array(Array::F32(vec![f32::NAN; 6])));
+    build("llama", &[("scores", scores)]).unwrap().encode("ab b", PARSED).unwrap();
+    assert_eq!(build("gpt2", &[("eos_token_id", Some(Value::U32(u32::MAX)))]).unwrap().eos(), None);
+    let spaceless = build("llama", &[("tokens", Some(strings(&["<s>", "a", "b", "ab", "<0x0A>", "c"])))]).unwrap();
+    assert_eq!(spaceless.encode("ab ab", PARSED).unwrap(), [3, 3]);
+}
+
+#[test]
+fn damaged_vocabularies_never_panic() {
+    // The header of a real file with random bytes changed, through the parser and the tokenizer.
+    let mut rng = Rng(3);
+    for name in TINY {
+        let bytes = std::fs::read(data(&format!("text/{name}.gguf-header"))).unwrap();
+        for _ in 0..200 {
+            let mut damaged = bytes.clone();
+            for _ in 0..1 + rng.below(8) {
+                let at = rng.below(damaged.len());
+                damaged[at] = rng.next() as u8;
+            }
+            let Ok(Parsed::Header(mut header)) = parse(&damaged, 1 << 40) else { continue };
+            if let Ok(tokenizer) = Tokenizer::from_metadata(&mut header.metadata) {
+                let ids = tokenizer.encode("Hello <|im_start|> w\u{f6}rld 123", WITH_BOS).unwrap_or_default();
+                tokenizer.decode(&ids, false).unwrap();
+            }
         }
     }
 }

@@ -216,6 +216,10 @@ fn string_method(state: &State, text: &str, name: &str, args: &[Value]) -> Optio
         // minijinja's would print containers at any length.
         "join" => from_args(args).and_then(|(values,): (&Value,)| join_values(state, values, text, None).map(Value::from)),
         "format" => from_args(args).and_then(|(values,): (Rest<Value>,)| {
+            // A width or precision of five digits makes kilobytes out of nothing.
+            if text.split(|c: char| !c.is_ascii_digit()).any(|digits| digits.len() > 4) {
+                return Err(Error::new(ErrorKind::InvalidOperation, "format: expected numbers of at most four digits"));
+            }
             let mut printed = Vec::with_capacity(values.0.len());
             for value in &values.0 {
                 let container = value.as_object().is_some() && !value.is_kwargs();

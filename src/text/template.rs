@@ -27,6 +27,13 @@ const FUEL_A_VALUE: u64 = 200;
 /// How deep templates may nest calls, in minijinja's measure. The stack of wasm is 1 MiB.
 const MAX_RECURSION: usize = 120;
 
+/// The most tokens in one tag. Long chains (`x.a.a.a…`) nest as deep as they are long, in a parser that does not count
+/// them.
+const MAX_TAG_TOKENS: usize = 2_000;
+
+/// The most `elif` tags: they nest in the parser too, and real templates have some twenty.
+const MAX_ELIFS: usize = 500;
+
 /// The name of the template that is used where there are tools.
 const TOOL_USE: &str = "tool_use";
 const DEFAULT: &str = "default";
@@ -110,6 +117,7 @@ impl ChatTemplate {
         if source.len() > MAX_TEMPLATE_BYTES {
             return Err(err!(BadTemplate, "chat template: expected at most {MAX_TEMPLATE_BYTES} bytes, found {}", source.len()));
         }
+        check_tags(source)?;
         self.environment.add_template_owned(name, without_generation_tags(source)).map_err(|e| bad_template(&e))
     }
 
@@ -212,6 +220,51 @@ fn without_generation_tags(source: &str) -> String {
     }
     out.push_str(rest);
     out
+}
+
+/// Bounds what nests in the parser without being counted there: `elif`, and the tokens of each tag, counted generously: words, and characters that are neither in words nor in strings.
+fn check_tags(source: &str) -> Result<()> {
+    let mut rest = source;
+    let (mut line, mut elifs) = (1, 0);
+    while let Some(at) = rest.find(['{', '\n']) {
+        let tag = &rest[at..];
+        line += usize::from(tag.starts_with('\n'));
+        rest = &tag[1..];
+        let Some(end) = [("{{", "}}"), ("{%", "%}")].iter().find(|(open, _)| tag.starts_with(open)).map(|(_, end)| end) else {
+            continue;
+        };
+        elifs +=
+            usize::from(tag[2..].trim_start_matches(|c: char| c == '-' || c == '+' || c.is_whitespace()).starts_with("elif"));
+        if elifs > MAX_ELIFS {
+            return Err(err!(BadTemplate, "chat template: line {line}: expected at most {MAX_ELIFS} elif tags, found more"));
+        }
+        let (mut tokens, mut in_word, mut quote) = (0, false, None);
+        let mut chars = tag[2..].char_indices();
+        while let Some((i, c)) = chars.next() {
+            rest = &tag[2 + i..];
+            line += usize::from(c == '\n');
+            match quote {
+                Some(_) if c == '\\' => _ = chars.next(),
+                Some(mark) if c == mark => quote = None,
+                Some(_) => {}
+                None if rest.starts_with(end) => break,
+                None => {
+                    let word = c.is_alphanumeric() || c == '_';
+                    let goes_on = c.is_whitespace() || (word && in_word);
+                    tokens += usize::from(!goes_on);
+                    in_word = word;
+                    quote = matches!(c, '"' | '\'').then_some(c);
+                }
+            }
+        }
+        if tokens > MAX_TAG_TOKENS {
+            return Err(err!(
+                BadTemplate,
+                "chat template: line {line}: expected at most {MAX_TAG_TOKENS} tokens in a tag, found {tokens}"
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn bad_template(error: &minijinja::Error) -> Error {

@@ -237,6 +237,7 @@ impl Engine {
                 break Finish::Aborted;
             }
             steps = if on_cpu || steps == 0 { 1 } else { next_group(steps, now - before) };
+            steps = steps.min(request.remaining - answer.taken); // more than 0, or the device had said Length
             // The last token's own keys and values come with the next step.
             let pos = answer.history.len() as u32 - 1;
             self.reserve(pos, (pos + steps).min(self.kv.context_length()))?;

@@ -144,9 +144,11 @@ impl Gpu {
             Err(_) => Err(err!(Internal, "the device's failure slot is poisoned")),
         }
     }
+}
 
-    /// Gives the device back at once, rather than when the last handle goes.
-    pub fn destroy(&self) {
+impl Drop for Gpu {
+    fn drop(&mut self) {
+        // A page's garbage collector would let the device and its memory live on for as long as it likes.
         self.device.destroy();
     }
 }

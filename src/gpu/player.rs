@@ -161,10 +161,10 @@ impl Gpu {
         let mut words: Vec<u32> = Vec::new();
         let mut offsets = Vec::with_capacity(recording.dispatches.len());
         for dispatch in &recording.dispatches {
-            let padded = dispatch.params.len().max(1).next_multiple_of(4);
-            offsets.push((words.len() as u64 * 4, padded as u64 * 4));
+            let (start, len) = (words.len(), dispatch.params.len().max(1).next_multiple_of(4));
+            offsets.push((start as u64 * 4, len as u64 * 4));
             words.extend(&dispatch.params);
-            words.resize(words.len().next_multiple_of(BINDING_ALIGNMENT as usize / 4).max(1), 0);
+            words.resize((start + len).next_multiple_of(BINDING_ALIGNMENT as usize / 4), 0);
         }
         let size = (words.len() as u64 * 4).max(BINDING_ALIGNMENT);
         let uniforms = self.device.create_buffer(&wgpu::BufferDescriptor {

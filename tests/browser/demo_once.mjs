@@ -40,7 +40,7 @@ const look = () => {
   return {
     text: answer?.innerText ?? "",
     state: answer?.dataset.state ?? "",
-    trouble: trouble.map((box) => box.innerText.trim()).join(" "),
+    trouble: trouble.map((box) => box.textContent.trim()).join(" "),
     status: document.querySelector("#status")?.innerText.replace(/\s+/g, " ").trim() ?? "",
   };
 };

@@ -8,17 +8,14 @@ import { bytes, wait } from "./format";
 
 /** Phases as people understand them; a phase that is not here is shown by its own name. */
 const PHASES: Record<string, string> = {
-  header: "Reading the file’s header",
   download: "Downloading",
-  read: "Reading the file",
-  weights: "Copying the weights to the GPU",
+  header: "Reading the file’s header",
   tokenizer: "Building the tokenizer",
-  pipelines: "Preparing the GPU’s programs",
-  "self-test": "Checking the GPU’s results",
-  warmup: "Warming up",
+  weights: "Copying the weights to the GPU",
+  kernels: "Preparing the GPU’s programs",
 };
-// Phases counted in bytes; the others count steps, if anything.
-const BYTE_PHASES = new Set(["download", "read", "weights", "header"]);
+/** Phases whose count is of bytes that move. */
+const BYTE_PHASES = new Set(["download", "weights"]);
 
 export class Status {
   private readonly root = byId("status");
@@ -79,7 +76,8 @@ export class Status {
     }
     const { phase, loaded, total, bytesPerSecond } = progress;
     this.root.dataset.step = phase;
-    if (total > 0) this.bar.value = Math.min(1, loaded / total);
+    // A phase that says nothing of its progress shows that something moves, not how far.
+    if (total > 0 && loaded > 0) this.bar.value = Math.min(1, loaded / total);
     else this.bar.removeAttribute("value");
     const parts: string[] = [];
     if (BYTE_PHASES.has(phase) && loaded > 0) {
@@ -88,7 +86,7 @@ export class Status {
         parts.push(`${bytes(bytesPerSecond)}/s`);
         if (total > loaded) parts.push(`${wait((total - loaded) / bytesPerSecond)} left`);
       }
-    } else if (total > 1) parts.push(`${loaded} of ${total}`);
+    } else if (phase === "kernels" && total > 1) parts.push(`${loaded} of ${total}`);
     this.write(PHASES[phase] ?? phase, parts.join(" · "), "Cancel", this.actions.cancel);
   }
 

@@ -193,7 +193,8 @@ const tests = [
       await page.keyboard.press(SHORTCUT);
       await completion(cdp);
       await page.keyboard.press("Tab");
-      assert.match((await page.locator("#rich p:last-child").innerText()).replaceAll("\u00a0", " "), /^The capital of France is \S/);
+      // The words may hold a line break, which makes a paragraph of its own.
+      assert.match((await page.locator("#rich").innerText()).replaceAll("\u00a0", " "), /A first paragraph\.\s+The capital of France is \S/);
 
       await page.locator("#empty").focus();
       await page.keyboard.press("Tab");

@@ -257,7 +257,7 @@ fn hostile_templates_end_soon() {
         doubling("{{ x|join }}"),
         "{% set ns = namespace() %}{% set ns.x = ns %}{{ ns }}".to_owned(),
         "{% set ns = namespace() %}{% set ns.x = ns %}{{ ns|tojson }}".to_owned(),
-        format!("{}1{}", "{{ (".repeat(1), "+(1".repeat(5000)),
+        format!("{{{{ (1{}", "+(1".repeat(5000)),
         format!("{{{{ {}{} }}}}", "[".repeat(5000), "]".repeat(5000)),
         "{% if 1 %}".repeat(5000),
         format!("{{{{ x{} }}}}", ".a".repeat(20000)),
@@ -294,7 +294,8 @@ fn long_conversations_are_no_bombs() {
     // 400 messages of 5 kB: two megabytes, copied several times by what templates do.
     let template = "{% for m in messages %}{% set c = m.content.strip() %}{% set c = '<' ~ m.role ~ '>' ~ c ~ '\n' %}
 {% if loop.index is divisibleby(2) and m.role == 'user' %}{{ c.split('@')[0]|trim }}{% else %}{{ c.replace('zebra', 'horse') }}{% endif %}{% endfor %}";
-    let message = |i: usize| json!({"role": if i % 2 == 0 { "user" } else { "assistant" }, "content": "the zebra ".repeat(500)});
+    let message =
+        |i: usize| json!({"role": if i.is_multiple_of(2) { "user" } else { "assistant" }, "content": "the zebra ".repeat(500)});
     let messages: Vec<_> = (0..400).map(message).collect();
     let text = ChatTemplate::new(template).unwrap().render(&to_value(messages), &options(json!({}))).unwrap();
     assert!(text.len() > 1_900_000);

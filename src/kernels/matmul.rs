@@ -12,6 +12,9 @@ use crate::tensor::{Format, Tier};
 const CORE: Source = source!("parts/matmul_core");
 const X32_EACH: Source = source!("parts/x32_each");
 const X32_SUBGROUP: Source = source!("parts/x32_subgroup");
+const TILES: Source = source!("matmul");
+const TILE_F32: Source = source!("parts/matmul_tile_f32");
+const TILE_F16: Source = source!("parts/matmul_tile_f16");
 const ROWS: Source = source!("matmul_rows");
 
 /// What a matmul is bound to.
@@ -34,6 +37,8 @@ pub struct Io {
 const CPU_TOKENS: u32 = 32;
 const CPU_WG: u32 = 8;
 const CPU_ROWS: u32 = 8;
+/// `matmul`: tokens of a workgroup.
+const GPU_TOKENS: u32 = 64;
 
 /// `y[t, r] = epilogue(Σ_k x[t, k] · W[r, k] + bias[r])` for one to three matrices of one buffer, of up to three formats;
 /// their rows follow one another in y. Tokens beyond those that the state names are left alone.
@@ -49,6 +54,9 @@ pub fn matmul(tier: Tier, matrices: &[Matrix], io: Io, epilogue: Epilogue) -> Re
         return Err(err!(Internal, "matmul: matrices that do not fit together: {matrices:?}"));
     }
     let all_rows: u64 = matrices.iter().map(|m| u64::from(m.rows)).sum();
+    if all_rows > u64::from(u32::MAX) {
+        return Err(err!(Internal, "matmul: {all_rows} rows"));
+    }
     let y_stride = if gated { u64::from(first.rows) } else { all_rows };
     check_size("x", io.x, u64::from(io.tokens) * u64::from(first.cols))?;
     check_size("y", io.y, u64::from(io.tokens) * y_stride)?;
@@ -67,17 +75,22 @@ pub fn matmul(tier: Tier, matrices: &[Matrix], io: Io, epilogue: Epilogue) -> Re
         Epilogue::Residual => (1, 0.0, Activation::Silu),
         Epilogue::Gated(activation) => (2, 0.0, activation),
     };
-    let base = Variant::new(ROWS, &[state::STATE])
+    let base = Variant::new(if tier.cpu { ROWS } else { TILES }, &[state::STATE])
         .constant("EPILOGUE", mode)
         .constant("BIAS", u32::from(io.bias.is_some()))
         .with_quants(&decoders)
         .with(activation.part())
         .with(CORE);
-    let (variant, tile_rows, tile_tokens) = {
-        let mut variant = base.constant("WG", CPU_WG).with(if tier.subgroups { X32_SUBGROUP } else { X32_EACH });
-        variant.subgroups = tier.subgroups;
-        (variant, CPU_WG * CPU_ROWS, CPU_TOKENS)
+    let (mut variant, tile_rows, tile_tokens) = if tier.cpu {
+        let loads = if tier.subgroups { X32_SUBGROUP } else { X32_EACH };
+        (base.constant("WG", CPU_WG).with(loads), CPU_WG * CPU_ROWS, CPU_TOKENS)
+    } else if tier.f16 {
+        (base.with(TILE_F16), 128, GPU_TOKENS)
+    } else {
+        (base.with(TILE_F32), 64, GPU_TOKENS)
     };
+    variant.subgroups = tier.cpu && tier.subgroups;
+    variant.f16 = !tier.cpu && tier.f16;
     let tile_rows = if gated { tile_rows / 2 } else { tile_rows };
 
     let (mut segments, mut workgroups, mut out_row) = (Vec::new(), 0, 0);
@@ -90,7 +103,8 @@ pub fn matmul(tier: Tier, matrices: &[Matrix], io: Io, epilogue: Epilogue) -> Re
         }
     }
     segments.resize(3 * 8, 0);
-    let grid = [workgroups, io.tokens.div_ceil(tile_tokens), 1];
+    let token_tiles = io.tokens.div_ceil(tile_tokens);
+    let grid = if tier.cpu { [workgroups, token_tiles, 1] } else { [token_tiles, workgroups, 1] };
     if grid.iter().any(|n| *n > MAX_WORKGROUPS) {
         return Err(err!(Internal, "matmul: {all_rows} rows and {} tokens make {grid:?} workgroups", io.tokens));
     }

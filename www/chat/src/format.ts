@@ -35,6 +35,17 @@ export function rate(perSecond: number): string {
   return perSecond >= 100 ? perSecond.toFixed(0) : perSecond.toFixed(1);
 }
 
+/** The adapter as far as the browser names it; Firefox names none, and says at most that it is software. */
+export function adapterName(adapter: string): string {
+  const name = adapter.trim();
+  return name === "" || name.startsWith("(") ? `GPU ${name}`.trim() : name;
+}
+
+/** Whether the CPU plays the GPU: right, and slow. The engine marks such an adapter in its name. */
+export function isSoftware(adapter: string): boolean {
+  return /software|swiftshader|llvmpipe|basic render/i.test(adapter);
+}
+
 /** 134_515_008 → "135 M", 1_235_814_432 → "1.2 B". */
 export function parameters(count: number): string {
   return count >= 999.5e6 ? `${(count / 1e9).toFixed(1)} B` : `${Math.round(count / 1e6)} M`;

@@ -10,7 +10,7 @@ import { byId, el } from "./dom";
 import { fileDoors } from "./drop";
 import { type Choice, DoubtfulFit, Engine, type State } from "./engine";
 import { codeOf, explain, type Remedy } from "./errors";
-import { bytes, parameters } from "./format";
+import { adapterName, bytes, isSoftware, parameters } from "./format";
 import { Follow } from "./scroll";
 import { readSettings, settingsPanel } from "./settings";
 import { Status } from "./status";
@@ -145,7 +145,8 @@ function note(state: State): string {
       return "Loading. You can already write your message.";
     case "ready": {
       const { info } = state.model;
-      return `${parameters(info.parameters)} weights in ${info.quantization}, ready on this device`;
+      const what = `${parameters(info.parameters)} weights in ${info.quantization}`;
+      return isSoftware(info.device.adapter) ? `${what}. No GPU here: the processor stands in for it, slowly.` : `${what}, ready on this device`;
     }
     case "error":
       return size;
@@ -160,7 +161,7 @@ function facts(state: State): void {
       ["Model", info.name ?? info.architecture],
       ["Weights", `${parameters(info.parameters)}, ${info.quantization}, ${bytes(info.weightBytes)}`],
       ["Context", `${info.loadedContextLength.toLocaleString("en")} tokens, cache in ${info.kvType}`],
-      ["GPU", info.device.adapter || "not named by the browser"],
+      ["GPU", adapterName(info.device.adapter)],
       ["Kernels", info.device.tier],
       ["GPU memory", bytes(info.device.memoryBytes)],
       ["Loaded in", `${(info.loadMs / 1000).toFixed(1)} s`],

@@ -4,7 +4,7 @@ import { announce } from "./announce";
 import { byId } from "./dom";
 import type { State } from "./engine";
 import { explain } from "./errors";
-import { bytes, wait } from "./format";
+import { adapterName, bytes, wait } from "./format";
 
 /** Phases as people understand them; a phase that is not here is shown by its own name. */
 const PHASES: Record<string, string> = {
@@ -45,7 +45,7 @@ export class Status {
         break;
       case "ready": {
         const { device } = state.model.info;
-        const where = [device.adapter || "GPU", device.tier, bytes(device.memoryBytes)].filter(Boolean).join(" · ");
+        const where = [adapterName(device.adapter), device.tier, bytes(device.memoryBytes)].filter(Boolean).join(" · ");
         this.write(answering ? "Answering" : "Ready", `${state.choice.name} on ${where}`);
         break;
       }

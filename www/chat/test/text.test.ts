@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { codeOf, explain } from "../src/errors";
-import { bytes, duration, parameters, rate, wait } from "../src/format";
+import { adapterName, bytes, duration, isSoftware, parameters, rate, wait } from "../src/format";
 import { healTail } from "../src/heal";
 
 describe("healTail", () => {
@@ -30,6 +30,10 @@ describe("healTail", () => {
 describe("format", () => {
   it("gives sizes as downloads do", () => {
     expect([0, 999, 1000, 98_362_432, 1_500_000_000].map(bytes)).toEqual(["0 B", "999 B", "1.0 kB", "98.4 MB", "1.5 GB"]);
+  });
+  it("names adapters, and tells software from a GPU", () => {
+    expect(["", "(software)", "nvidia ampere"].map(adapterName)).toEqual(["GPU", "GPU (software)", "nvidia ampere"]);
+    expect(["google swiftshader (software)", "llvmpipe", "apple metal-3"].map(isSoftware)).toEqual([true, true, false]);
   });
   it("gives times, rates and counts", () => {
     expect([0.2, 8, 89, 150, 3900, Infinity].map(wait)).toEqual(["under 1 s", "8 s", "89 s", "3 min", "1 h 5 min", ""]);

@@ -266,7 +266,7 @@ impl<'de> Deserialize<'de> for SamplingOptions {
                         "order" => options.order = optional::<M, Order>(&mut map, &key)?.map(|order| order.0),
                         _ => {
                             let names = SamplingOptions::FIELDS.join(", ");
-                            return Err(M::Error::custom(format_args!("unknown option {key}: expected one of {names}")));
+                            return Err(M::Error::custom(format_args!("unknown option {key}; the sampling options are {names}")));
                         }
                     }
                     seen.push(key);

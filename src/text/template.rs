@@ -1,4 +1,9 @@
 //! Chat templates: Jinja, as `transformers` runs it.
+//!
+//! A template comes with a file, so it is hostile. It reaches nothing but the values it is given. minijinja's fuel pays
+//! for instructions and for the text and lists they make; what it does not count is counted here: printing containers
+//! (`python`, `json`), and what nests in its parser. One hole is left, for minijinja to close: `~` and `==` on a list
+//! that holds itself many times over (sixty times `{% set x = [x, x] %}`) visit it without paying.
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::ValueKind;

@@ -1,4 +1,5 @@
 //! The house keeps its floors: a module names only what lies below it, and one place names each outside world.
+#![allow(clippy::expect_used)] // also outside of #[test]
 
 use std::path::{Path, PathBuf};
 

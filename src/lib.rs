@@ -30,3 +30,5 @@ pub mod quant;
 pub mod reference;
 pub mod sample;
 pub mod text;
+#[cfg(target_arch = "wasm32")]
+pub mod web;

@@ -1,7 +1,7 @@
 //! A loaded model.
 
-use std::rc::Rc;
 use std::cell::Cell;
+use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
 use wasm_bindgen::prelude::*;

@@ -3,7 +3,9 @@
 import type { Generated, Message, Model } from "rivulet";
 
 import { announce, Speaker } from "./announce";
+import { el } from "./dom";
 import { codeOf, explain, type PlainError, type Remedy } from "./errors";
+import { firstThatFits } from "./fit";
 import { duration, rate } from "./format";
 import type { Follow } from "./scroll";
 import type { Settings } from "./settings";
@@ -36,6 +38,10 @@ const FATAL = new Set(["device-lost", "disposed", "internal", "out-of-memory"]);
 
 export class Conversation {
   private turns: Turn[] = [];
+  /** The first turn that the model is sent, and the line above it, once the conversation has outgrown the context. */
+  private first = 0;
+  private reader: Model | null = null;
+  private readonly line = el("p", { class: "forgotten" }, "What stands above no longer fits into the model’s context: it cannot recall it.");
   private running: { abort: AbortController; done: Promise<void> } | null = null;
 
   constructor(private readonly here: Surroundings) {}
@@ -83,6 +89,7 @@ export class Conversation {
   async clear(): Promise<void> {
     await this.stop();
     this.turns = [];
+    this.first = 0;
     this.here.log.replaceChildren();
     this.here.changed();
     this.here.follow.toTop();
@@ -99,11 +106,11 @@ export class Conversation {
     for (const turn of this.turns) turn.answer.setLast(turn === this.turns.at(-1));
   }
 
-  private messages(upTo: Turn): Message[] {
+  private messages(upTo: Turn, first: number): Message[] {
     const messages: Message[] = [];
     const system = this.here.settings.system.trim();
     if (system) messages.push({ role: "system", content: system });
-    for (const turn of this.turns) {
+    for (const turn of this.turns.slice(first)) {
       // A turn without an answer (it failed, or was stopped at once) would put two user messages in a row, which
       // many chat templates refuse.
       if (turn !== upTo && turn.text === "") continue;
@@ -112,6 +119,21 @@ export class Conversation {
       messages.push({ role: "assistant", content: turn.text });
     }
     return messages;
+  }
+
+  /** What to send for an answer to `turn`; older turns are left out where the context is too short. */
+  private async fitting(turn: Turn, model: Model): Promise<Message[]> {
+    if (model !== this.reader) {
+      // Another model may have a longer context.
+      this.reader = model;
+      this.first = 0;
+      this.line.remove();
+    }
+    const count = (first: number): Promise<number> => model.countTokens(this.messages(turn, first));
+    const first = await firstThatFits(count, this.first, this.turns.indexOf(turn), model.info.loadedContextLength, this.here.settings.maxTokens);
+    if (first !== this.first) this.turns[first]?.questionRoot.before(this.line);
+    this.first = first;
+    return this.messages(turn, first);
   }
 
   private answer(turn: Turn): Promise<void> {
@@ -137,7 +159,7 @@ export class Conversation {
       view.waiting("Reading…");
       let tokens = 0;
       let firstAt = 0;
-      const run = model.generate(this.messages(turn), {
+      const run = model.generate(await this.fitting(turn, model), {
         maxTokens: settings.maxTokens,
         temperature: settings.temperature,
         topP: settings.topP,

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { codeOf, explain } from "../src/errors";
+import { firstThatFits } from "../src/fit";
 import { adapterName, bytes, duration, isSoftware, parameters, rate, wait } from "../src/format";
 import { healTail } from "../src/heal";
 
@@ -40,6 +41,25 @@ describe("format", () => {
     expect([240, 3100].map(duration)).toEqual(["240 ms", "3.1 s"]);
     expect([3.14, 171.2, NaN].map(rate)).toEqual(["3.1", "171", "–"]);
     expect([134_515_008, 1_235_814_432].map(parameters)).toEqual(["135 M", "1.2 B"]);
+  });
+});
+
+describe("firstThatFits", () => {
+  /** A conversation of `turns` turns, each of 100 tokens. */
+  const conversation = (turns: number) => (first: number) => Promise.resolve(100 * (turns - first));
+  it("keeps everything while it fits", async () => {
+    expect(await firstThatFits(conversation(7), 0, 6, 1000, 300)).toBe(0);
+  });
+  it("drops down to a good part of the room, so that the beginning stays put for a while", async () => {
+    expect(await firstThatFits(conversation(8), 0, 7, 1000, 512)).toBe(4);
+    expect(await firstThatFits(conversation(9), 4, 8, 1000, 512)).toBe(4);
+  });
+  it("takes less room for an answer where less is asked for", async () => {
+    expect(await firstThatFits(conversation(9), 0, 8, 1000, 50)).toBe(0);
+  });
+  it("always sends the last turn, whatever its length, and begins no later than it", async () => {
+    expect(await firstThatFits(() => Promise.resolve(5000), 0, 3, 1000, 100)).toBe(3);
+    expect(await firstThatFits(conversation(2), 5, 1, 1000, 100)).toBe(1);
   });
 });
 

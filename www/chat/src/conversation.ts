@@ -1,6 +1,6 @@
 // The conversation: the messages so far, one answer at a time, stopping, making an answer again.
 
-import type { Generated, Message, Model } from "rivulet";
+import type { Generated, Message, Model, Prompt } from "rivulet";
 
 import { announce, Speaker } from "./announce";
 import { el } from "./dom";
@@ -121,19 +121,27 @@ export class Conversation {
     return messages;
   }
 
+  /** The conversation for a model without a chat template: text that it writes on from. */
+  private text(upTo: Turn, first: number): string {
+    const turns = this.turns.slice(first, this.turns.indexOf(upTo) + 1);
+    return turns.map((turn) => (turn === upTo ? turn.question : turn.question + turn.text)).join("\n\n");
+  }
+
   /** What to send for an answer to `turn`; older turns are left out where the context is too short. */
-  private async fitting(turn: Turn, model: Model): Promise<Message[]> {
+  private async fitting(turn: Turn, model: Model): Promise<Prompt> {
     if (model !== this.reader) {
       // Another model may have a longer context.
       this.reader = model;
       this.first = 0;
       this.line.remove();
     }
-    const count = (first: number): Promise<number> => model.countTokens(this.messages(turn, first));
+    const chats = Boolean(model.info.chatTemplate);
+    const prompt = (first: number): Message[] | string => (chats ? this.messages(turn, first) : this.text(turn, first));
+    const count = (first: number): Promise<number> => model.countTokens(prompt(first));
     const first = await firstThatFits(count, this.first, this.turns.indexOf(turn), model.info.loadedContextLength, this.here.settings.maxTokens);
     if (first !== this.first) this.turns[first]?.questionRoot.before(this.line);
     this.first = first;
-    return this.messages(turn, first);
+    return prompt(first);
   }
 
   private answer(turn: Turn): Promise<void> {
@@ -177,7 +185,8 @@ export class Conversation {
       });
       const result = await run.done;
       view.setFigures(figures(result));
-      view.finish(turn.text, endNote(result, settings));
+      const base = model.info.chatTemplate ? "" : "This model has no chat template: it wrote on from your text.";
+      view.finish(turn.text, [endNote(result, settings), base].filter(Boolean).join(" "));
       if (result.finishReason === "aborted") announce("Stopped");
       else speaker.finish(turn.text);
     } catch (error) {

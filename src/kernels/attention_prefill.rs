@@ -5,15 +5,19 @@ use super::{Dispatch, Source};
 use crate::source;
 use crate::tensor::Tier;
 
+const WORKGROUP: Source = source!("attention_prefill");
 const CPU: Source = source!("attention_prefill_cpu");
 
 /// `att` of up to `tokens` tokens from `state`'s position on. `rope` and `qk_norm` are not touched.
 pub fn attention_prefill(tier: Tier, shape: &AttentionShape, buffers: &AttentionBuffers, tokens: u32) -> Dispatch {
     let b = buffers;
-    let _ = tier;
-    let queries = 8;
+    let (variant, queries) = if tier.cpu {
+        (shape.variant(CPU, false).constant("WG", 8), 8)
+    } else {
+        (shape.variant(WORKGROUP, false), 32)
+    };
     Dispatch {
-        variant: shape.variant(CPU, false).constant("WG", queries),
+        variant,
         params: shape.params(),
         bindings: vec![reads(b.state), reads(b.qkv), reads(b.kv), reads(b.blocks), writes(b.att)],
         workgroups: [shape.n_heads, tokens.div_ceil(queries), 1],

@@ -1,4 +1,6 @@
 // RMS norm for adapters of type CPU: an invocation a token, so no barrier. See parts/norm_core for the formula.
+// Measured with 640 columns: 20 us for one token on lavapipe, 29 us on SwiftShader, and 2 to 6 us each for 64, a hundredth
+// of the matmul behind it; the workgroup variant takes 4 to 100 times as long there.
 // Four sums side by side, since one sum of 600 to 8,000 squares would lose half a digit more.
 
 @compute @workgroup_size(WG)

@@ -122,3 +122,47 @@ fn check_size(name: &str, binding: Binding, floats: u64) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::BufferId;
+
+    const Q: Matrix = Matrix { format: Format::Q4_0, buffer: BufferId(3), base: 0, rows: 65, cols: 64, row_vec4: 3 };
+
+    fn io(tokens: u32) -> Io {
+        let binding = |id, floats: u32| Binding::read(BufferId(id), 0, u64::from(floats) * 4);
+        Io { state: binding(0, 64), x: binding(1, 64 * 64), bias: None, y: binding(2, 64 * 130), tokens }
+    }
+
+    #[test]
+    fn workgroups_cover_every_matrix_and_token() {
+        let store = Epilogue::Store { softcap: 0.0 };
+        let gated = Epilogue::Gated(Activation::Silu); // half of a workgroup's rows are gate and half are up
+        let tiers = [
+            (Tier { cpu: true, ..Tier::BASE }, [4, 2, 1], [3, 2, 1]), // 64 rows, 32 tokens
+            (Tier::BASE, [1, 4, 1], [1, 3, 1]),                       // 64 tokens, 64 rows
+            (Tier { f16: true, ..Tier::BASE }, [1, 2, 1], [1, 2, 1]), // 64 tokens, 128 rows
+        ];
+        for (tier, of_store, of_gated) in tiers {
+            assert_eq!(matmul(tier, &[Q, Q], io(64), store).unwrap().workgroups, of_store, "{tier:?}");
+            assert_eq!(matmul(tier, &[Q, Q], io(64), gated).unwrap().workgroups, of_gated, "{tier:?}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_refused() {
+        let store = Epilogue::Store { softcap: 0.0 };
+        let refused = |matrices: &[Matrix], io, epilogue| matmul(Tier::BASE, matrices, io, epilogue).is_err();
+        assert!(!refused(&[Q, Q], io(64), store));
+        assert!(refused(&[], io(64), store));
+        assert!(refused(&[Q; 4], io(8), store), "four matrices");
+        assert!(refused(&[Q, Matrix { cols: 32, ..Q }], io(64), store), "two lengths of input");
+        assert!(refused(&[Q, Matrix { buffer: BufferId(4), ..Q }], io(64), store), "two buffers");
+        assert!(refused(&[Q, Matrix { rows: 64, ..Q }], io(64), Epilogue::Gated(Activation::Silu)), "gate and up differ");
+        assert!(refused(&[Q], io(65), store), "x is too short");
+        assert!(refused(&[Q, Q, Q], io(64), store), "y is too short");
+        assert!(refused(&[Matrix { rows: u32::MAX, ..Q }, Q], io(1), store), "more rows than a u32 counts");
+        assert!(refused(&[Matrix { format: Format::IQ1_S, ..Q }], io(1), store), "no decoder");
+    }
+}

@@ -110,23 +110,23 @@ pub fn cases(tier: Tier) -> Result<Vec<Case>> {
         |shapes: &[(Format, u32)], cols, tokens| Spec { shapes: shapes.to_vec(), cols, tokens, bias: false, epilogue: store };
     let mut specs = Vec::new();
     for format in crate::quant::TABLE.iter().map(|q| q.format) {
-        let cols = if format.block_len() == 256 { 512 } else { 96 };
+        let cols = if format.block_len() == 256 { 256 } else { 96 };
         specs.push(plain(&[(format, 65)], cols, (31, 33)));
     }
     let q = Format::Q4_1;
-    for (rows, cols, tokens) in [(1, 32, 1), (31, 96, 3), (257, 32, 64), (1, 576, 65), (33, 32, 129)] {
+    for (rows, cols, tokens) in [(1, 32, 1), (31, 96, 3), (257, 32, 64), (1, 288, 65), (33, 32, 129)] {
         specs.push(plain(&[(q, rows)], cols, (tokens, tokens)));
     }
-    specs.push(plain(&[(q, 576), (q, 192), (q, 192)], 576, (31, 64)));
-    specs.push(plain(&[(Format::Q5_0, 64), (Format::Q5_0, 33), (Format::Q8_0, 31)], 640, (5, 5)));
+    specs.push(plain(&[(q, 129), (q, 65), (q, 33)], 288, (31, 64)));
+    specs.push(plain(&[(Format::Q5_0, 64), (Format::Q5_0, 33), (Format::Q8_0, 31)], 320, (5, 5)));
     specs.push(Spec { bias: true, ..plain(&[(Format::Q4_K, 65), (Format::Q5_K, 31), (Format::Q6_K, 1)], 256, (33, 40)) });
-    specs.push(Spec { epilogue: Epilogue::Residual, ..plain(&[(q, 65)], 1536, (31, 32)) });
+    specs.push(Spec { epilogue: Epilogue::Residual, ..plain(&[(q, 65)], 768, (31, 32)) });
     specs.push(Spec { bias: true, epilogue: Epilogue::Residual, ..plain(&[(Format::Q8_0, 31)], 96, (3, 3)) });
-    specs.push(Spec { epilogue: Epilogue::Gated(Activation::Silu), ..plain(&[(q, 129), (q, 129)], 576, (31, 31)) });
+    specs.push(Spec { epilogue: Epilogue::Gated(Activation::Silu), ..plain(&[(q, 129), (q, 129)], 288, (31, 31)) });
     specs.push(Spec {
         epilogue: Epilogue::Gated(Activation::GeluTanh),
         bias: true,
-        ..plain(&[(Format::Q4_K, 33), (Format::Q6_K, 33)], 768, (65, 65))
+        ..plain(&[(Format::Q4_K, 33), (Format::Q6_K, 33)], 512, (65, 65))
     });
     specs.push(Spec { epilogue: Epilogue::Store { softcap: 1.5 }, ..plain(&[(Format::F16, 70)], 64, (2, 2)) });
     let mut cases = specs.iter().map(|spec| spec.case(tier, 0)).collect::<Result<Vec<_>>>()?;

@@ -386,7 +386,7 @@ do_test() {
   export RIVULET_BIN=$repo/target/rivulet
   suite wasm step 1800 "$self" wasm
   check_suites
-  suite tools node 120 node --test tests/tools/tools.test.mjs
+  suite tools node 120 node --test --test-reporter=spec tests/tools/tools.test.mjs
   suite cargo-test libtest 2400 "$self" _locked_cargo_test
   # The kernels once more on a second driver: the SwiftShader that comes with Chromium, without f16, subgroups of 4.
   if [ -e "$SWIFTSHADER" ]; then

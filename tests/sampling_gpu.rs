@@ -1,4 +1,5 @@
 //! Sampling on the device: against its twins, and token by token against the CPU sampler.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // also outside of #[test]
 
 use pollster::block_on;
 use rivulet::error::Code;

@@ -123,16 +123,13 @@ impl Engine {
 
     /// A conversation as the model's template writes it.
     pub fn render(&self, messages: &minijinja::Value, options: &GenerateOptions, add_generation_prompt: bool) -> Result<String> {
-        let template = self.chat_template().ok_or_else(|| {
-            err!(BadTemplate, "the model has no chat template (it is a base model): pass a text prompt instead of messages")
-        })?;
         let render = RenderOptions {
             tools: options.tools.clone(),
             variables: options.template_vars.clone().unwrap_or(minijinja::Value::UNDEFINED),
             add_generation_prompt,
             now: DateTime::from_unix(self.host.unix_seconds()),
         };
-        template.render(messages, &render)
+        self.words().render(messages, &render)
     }
 
     /// Continues a prompt, calling `on_token` for each token in order.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::kv::KvCache;
 use super::source::{ByteSource, Host, read_header};
+use super::words::Words;
 use crate::err;
 use crate::error::Result;
 use crate::gguf::Header;
@@ -162,8 +163,7 @@ pub struct Engine {
     pub(super) cached: Vec<u32>,
     pub(super) host: Box<dyn Host>,
     pub(super) load_ms: f64,
-    tokenizer: Tokenizer,
-    template: Option<ChatTemplate>,
+    words: Rc<Words>,
     info: ModelInfo,
 }
 
@@ -215,7 +215,18 @@ impl Engine {
         let passes = prepare(&gpu, &plan, &buffers, progress, cancel).await?;
         let kv = KvCache::new(&plan.groups, plan.options.context_length);
         let load_ms = host.now_ms() - start;
-        Ok(Self { gpu, plan, buffers, passes, kv, cached: Vec::new(), host, load_ms, tokenizer, template, info })
+        Ok(Self {
+            gpu,
+            plan,
+            buffers,
+            passes,
+            kv,
+            cached: Vec::new(),
+            host,
+            load_ms,
+            words: Rc::new(Words { tokenizer, template }),
+            info,
+        })
     }
 
     /// What was loaded.
@@ -233,14 +244,19 @@ impl Engine {
         &self.gpu
     }
 
+    /// The tokenizer and the chat template, to be used while the engine is busy.
+    pub fn words(&self) -> &Rc<Words> {
+        &self.words
+    }
+
     /// The tokenizer.
     pub fn tokenizer(&self) -> &Tokenizer {
-        &self.tokenizer
+        &self.words.tokenizer
     }
 
     /// The model's chat template, where it has one.
     pub fn chat_template(&self) -> Option<&ChatTemplate> {
-        self.template.as_ref()
+        self.words.template.as_ref()
     }
 
     /// Milliseconds that loading took.

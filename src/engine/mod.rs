@@ -9,9 +9,11 @@ mod score;
 #[cfg(feature = "reference")]
 pub mod selftest;
 mod source;
+mod words;
 
 pub use generate::{Finish, Generated, Timings, TokenEvent, Usage};
 pub use load::{Engine, LoadOptions, ModelInfo, Progress, describe};
 pub use options::{GenerateOptions, Prompt};
 pub use score::Scored;
 pub use source::{ByteSource, Host, MemorySource, read_header};
+pub use words::Words;

@@ -9,20 +9,23 @@ use wasm_bindgen::prelude::*;
 use super::convert;
 use super::info::ModelInfo;
 use super::source::{AbortFlag, BrowserHost, JsByteSource, JsSource};
-use crate::engine::{self, Engine, GenerateOptions, LoadOptions, Prompt};
+use crate::engine::{self, Engine, GenerateOptions, Host, LoadOptions, Prompt, Words};
 use crate::err;
 use crate::error::Result;
 use crate::gpu::{Gpu, GpuOptions};
-use crate::text::{EncodeOptions, Value};
+use crate::text::{DateTime, EncodeOptions, RenderOptions, Value};
 
 /// What exported functions return: an error is a JS `Error` with a `code`.
 type JsResult<T> = std::result::Result<T, JsValue>;
 
-/// A model on a device. It does one thing at a time: a call while another is under way is refused.
+/// A model on a device. It generates one answer at a time: a call while another is under way is refused. Texts are counted
+/// and rendered meanwhile.
 #[wasm_bindgen]
 pub struct Model {
     /// Taken out while a call uses it, so that nothing is ever borrowed twice.
     engine: Cell<Option<Engine>>,
+    /// Shared with the engine: texts are counted and rendered while it is busy.
+    words: Rc<Words>,
     /// Whether `dispose` was called; a call under way then drops the engine instead of putting it back.
     disposed: Cell<bool>,
     info: JsValue,
@@ -147,32 +150,33 @@ impl Model {
 
     /// The ids of a text. Options: `addBos` (false), `parseSpecial` (false).
     pub fn tokenize(&self, text: &str, options: JsValue) -> JsResult<js_sys::Uint32Array> {
-        let encode = |engine: &Engine| {
+        let encode = |words: &Words| {
             let TokenizeOptions { add_bos, parse_special } = convert::options("tokenize", options)?;
-            engine.tokenizer().encode(text, EncodeOptions { parse_special, add_bos })
+            words.tokenizer.encode(text, EncodeOptions { parse_special, add_bos })
         };
-        self.with(encode).map(|ids| js_sys::Uint32Array::from(ids.as_slice())).map_err(convert::error)
+        self.words().and_then(encode).map(|ids| js_sys::Uint32Array::from(ids.as_slice())).map_err(convert::error)
     }
 
     /// The text of ids. Options: `skipSpecial` (true).
     pub fn detokenize(&self, ids: js_sys::Uint32Array, options: JsValue) -> JsResult<String> {
-        let decode = |engine: &Engine| {
+        let decode = |words: &Words| {
             let DetokenizeOptions { skip_special } = convert::options("detokenize", options)?;
-            engine.tokenizer().decode(&ids.to_vec(), skip_special)
+            words.tokenizer.decode(&ids.to_vec(), skip_special)
         };
-        self.with(decode).map_err(convert::error)
+        self.words().and_then(decode).map_err(convert::error)
     }
 
     /// A conversation as the model's template writes it. Options: `tools`, `vars`, `addGenerationPrompt` (true).
     #[wasm_bindgen(js_name = applyChatTemplate)]
     pub fn apply_chat_template(&self, messages: JsValue, options: JsValue) -> JsResult<String> {
-        let render = |engine: &Engine| {
+        let render = |words: &Words| {
             let TemplateOptions { tools, vars, add_generation_prompt } = convert::options("applyChatTemplate", options)?;
             let messages = convert::value("messages", messages)?;
-            let options = GenerateOptions { tools, template_vars: vars, ..GenerateOptions::default() };
-            engine.render(&messages, &options, add_generation_prompt)
+            let variables = vars.unwrap_or(Value::UNDEFINED);
+            let now = DateTime::from_unix(BrowserHost.unix_seconds());
+            words.render(&messages, &RenderOptions { tools, variables, add_generation_prompt, now })
         };
-        self.with(render).map_err(convert::error)
+        self.words().and_then(render).map_err(convert::error)
     }
 
     /// Frees the device's memory. A call under way frees it when it ends; abort it. Idempotent.
@@ -214,7 +218,8 @@ impl Model {
             kv_type: loaded.kv_type,
         };
         let info = convert::to_js(&info).map_err(|_| err!(Internal, "the model's description cannot be handed to JavaScript"))?;
-        Ok(Model { engine: Cell::new(Some(engine)), disposed: Cell::new(false), info })
+        let words = engine.words().clone();
+        Ok(Model { engine: Cell::new(Some(engine)), words, disposed: Cell::new(false), info })
     }
 
     async fn generate_now(
@@ -243,7 +248,7 @@ impl Model {
 
     fn take(&self) -> Result<Engine> {
         if self.disposed.get() {
-            return Err(err!(Disposed, "the model was disposed of; load it again"));
+            return Err(disposed());
         }
         self.engine.take().ok_or_else(|| err!(Internal, "the model is busy: calls on one model must take turns"))
     }
@@ -254,11 +259,14 @@ impl Model {
         }
     }
 
-    /// Uses the engine for a moment.
-    fn with<T>(&self, work: impl FnOnce(&Engine) -> Result<T>) -> Result<T> {
-        let engine = self.take()?;
-        let result = work(&engine);
-        self.put_back(engine);
-        result
+    fn words(&self) -> Result<&Words> {
+        match self.disposed.get() {
+            true => Err(disposed()),
+            false => Ok(&self.words),
+        }
     }
+}
+
+fn disposed() -> crate::error::Error {
+    err!(Disposed, "the model was disposed of; load it again")
 }

@@ -26,6 +26,12 @@ async function load(name, source, options) {
   return { info: { ...model.info, chatTemplate: model.info.chatTemplate?.length ?? 0 }, phases, progress };
 }
 
+/** Bytes of the WebAssembly memory of models that are in place; it never shrinks, so this is the peak. */
+async function wasmBytes() {
+  const { default: init } = await import("/sdk/wasm/rivulet.js");
+  return (await init()).memory.buffer.byteLength;
+}
+
 /** Runs a generation in every way of consuming it at once, and says whether they agree. */
 async function generate(name, prompt, options) {
   const called = [];
@@ -221,4 +227,4 @@ async function shaders(variants) {
   return { compiled, failed, skipped, info: adapter.info.description || adapter.info.architecture || "an unnamed adapter" };
 }
 
-globalThis.harness = { ...rivulet, models, load, generate, outcome, failure, corruptions, shaders, loadModel, inspectModel, checkSupport };
+globalThis.harness = { ...rivulet, models, load, generate, outcome, failure, corruptions, shaders, wasmBytes, loadModel, inspectModel, checkSupport };

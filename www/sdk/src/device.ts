@@ -25,8 +25,8 @@ function kindOf(error: GPUError): "validation" | "out-of-memory" | "internal" {
 
 /** Chromium hides the description, Firefox everything; what there is makes a name. */
 function nameOf({ description, vendor, architecture, isFallbackAdapter }: GPUAdapterInfo): string {
-  const name = description || [vendor, architecture].filter(Boolean).join(" ");
-  return isFallbackAdapter ? `${name} (software)`.trim() : name;
+  const name = description || [vendor, architecture].filter(Boolean).join(" ") || "unnamed adapter";
+  return isFallbackAdapter ? `${name} (software)` : name;
 }
 
 /** Adds "subgroups" to a descriptor where the adapter has it. */

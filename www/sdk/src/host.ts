@@ -92,13 +92,14 @@ export class Host {
       case "generate":
         return this.#alone(() => this.#generate(request));
       case "call":
-        return this.#alone(() => this.#call(request));
+        // The tokenizer and the template are free even while the model answers.
+        return this.#call(request);
       case "dispose":
         return this.#dispose();
     }
   }
 
-  /** Runs `work` once nothing else uses the model. The page queues generations itself; calls come in between. */
+  /** Runs `work` once nothing else uses the model. The page queues generations itself; this is for hosts of others. */
   #alone<T>(work: () => Promise<T> | T): Promise<T> {
     const result = this.#busy.then(() => {
       if (this.#dead) throw this.#dead;

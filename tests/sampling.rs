@@ -1,6 +1,8 @@
 //! The CPU sampling chain: against the probabilities of llama.cpp and transformers (tests/data/sampling), and on the
 //! inputs that nobody should send.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // also outside of #[test]
+
 use rivulet::error::Code;
 use rivulet::sample::{CpuSampler, Mode, Plan, SamplingOptions, log_softmax_at, probabilities, top_logprobs};
 use serde_json::{Map, Value, json};

@@ -11,11 +11,8 @@ const CPU: Source = source!("attention_prefill_cpu");
 /// `att` of up to `tokens` tokens from `state`'s position on. `rope` and `qk_norm` are not touched.
 pub fn attention_prefill(tier: Tier, shape: &AttentionShape, buffers: &AttentionBuffers, tokens: u32) -> Dispatch {
     let b = buffers;
-    let (variant, queries) = if tier.cpu {
-        (shape.variant(CPU, false).constant("WG", 8), 8)
-    } else {
-        (shape.variant(WORKGROUP, false), 32)
-    };
+    let (variant, queries) =
+        if tier.cpu { (shape.variant(CPU, false).constant("WG", 8), 8) } else { (shape.variant(WORKGROUP, false), 32) };
     Dispatch {
         variant,
         params: shape.params(),

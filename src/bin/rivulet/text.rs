@@ -83,7 +83,7 @@ pub fn render(args: &Render) -> Result<Report> {
             tools: job.tools,
             variables: job.vars.unwrap_or(Value::UNDEFINED),
             add_generation_prompt: job.add_generation_prompt,
-            now: now.clone(),
+            now,
         };
         template.render(&job.messages, &options)
     };

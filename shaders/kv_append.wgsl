@@ -31,7 +31,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
 
     var sum = 0.0;
     if (QK_NORM != 0u) {
-        for (var d = lane; d < D4; d += LANES) {
+        for (var d = lane; d < params.d4; d += LANES) {
             let x = qkv[head + d];
             sum += dot(x, x);
         }
@@ -41,27 +41,21 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
 
     // Both numbers of a pair are read before either is overwritten.
     var turned: array<vec4<f32>, PER_LANE>;
-    for (var n = 0u; n < PER_LANE; n++) {
-        let d = lane + n * LANES;
-        if (d < D4) {
-            if (is_v) {
-                turned[n] = qkv[head + d];
-            } else {
-                turned[n] = rotated4(head, select(D4, 0u, is_q), factor, d, pos);
-            }
+    for (var d = lane; d < params.d4; d += LANES) {
+        if (is_v) {
+            turned[d / LANES] = qkv[head + d];
+        } else {
+            turned[d / LANES] = rotated4(head, select(D4, 0u, is_q), factor, d, pos);
         }
     }
     lanes_fence();
     let kv_head = (item - N_HEADS) % N_KV_HEADS; // of no meaning for q
     let row = key_row(blocks[pos / KV_BLOCK], kv_head, pos % KV_BLOCK) + select(0u, V_OFFSET, is_v);
-    for (var n = 0u; n < PER_LANE; n++) {
-        let d = lane + n * LANES;
-        if (d < D4) {
-            if (is_q) {
-                qkv[head + d] = turned[n];
-            } else {
-                kv[row + d] = kv_pack(turned[n]);
-            }
+    for (var d = lane; d < params.d4; d += LANES) {
+        if (is_q) {
+            qkv[head + d] = turned[d / LANES];
+        } else {
+            kv[row + d] = kv_pack(turned[d / LANES]);
         }
     }
 }

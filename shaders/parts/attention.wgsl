@@ -7,6 +7,7 @@ struct Params {
     softcap: f32, // 0: none
     eps: f32,     // of the RMS norm of q and k
     window: u32,  // 0: none; else a query at p sees the keys at (p - window, p]
+    d4: u32,      // D4 again, for loops that a driver must not unroll: lavapipe took minutes over them, for no speed
 }
 
 const D4: u32 = HEAD_DIM / 4u;                         // a head, in vec4

@@ -9,7 +9,11 @@ use crate::error::Result;
 use crate::{err, source};
 
 const ATTENTION: Source = source!("parts/attention");
-const ROPE: Source = source!("parts/rope");
+const QK_NORM: Source = source!("parts/qk_norm");
+const ROPE_NONE: Source = source!("parts/rope_none");
+const ROPE_INTERLEAVED: Source = source!("parts/rope_interleaved");
+const ROPE_NEOX: Source = source!("parts/rope_neox");
+const ROPE_NEOX_ANY: Source = source!("parts/rope_neox_any");
 const KV_F32: Source = source!("parts/kv_f32");
 const KV_F16: Source = source!("parts/kv_f16");
 
@@ -118,7 +122,8 @@ impl AttentionShape {
 
     /// The words of `Params` in `shaders/parts/attention.wgsl`.
     pub(super) fn params(&self) -> Vec<u32> {
-        vec![self.scale.to_bits(), self.softcap.to_bits(), self.qk_norm_eps.unwrap_or(0.0).to_bits(), self.window]
+        let eps = self.qk_norm_eps.unwrap_or(0.0);
+        vec![self.scale.to_bits(), self.softcap.to_bits(), eps.to_bits(), self.window, self.head_dim / 4]
     }
 
     /// A variant of `kernel` with the shape's constants, the pool's element type and, where q and k are made, RoPE.
@@ -134,18 +139,17 @@ impl AttentionShape {
         if !makes_qk {
             return variant;
         }
-        // The numbers of ROPE_NONE and so on in shaders/parts/rope.wgsl.
         let rope = match self.rope {
-            Rope::None => 0,
-            Rope::Interleaved => 1,
-            Rope::Neox if self.rot_dim.is_multiple_of(8) => 2,
-            Rope::Neox => 3,
+            Rope::None => ROPE_NONE,
+            Rope::Interleaved => ROPE_INTERLEAVED,
+            Rope::Neox if self.rot_dim.is_multiple_of(8) => ROPE_NEOX,
+            Rope::Neox => ROPE_NEOX_ANY,
         };
         variant
-            .constant("ROPE", rope)
-            .constant("ROT_DIM", if rope == 0 { 0 } else { self.rot_dim })
+            .constant("ROT_DIM", if self.rope == Rope::None { 0 } else { self.rot_dim })
             .constant("QK_NORM", self.qk_norm_eps.is_some().into())
-            .with(ROPE)
+            .with(QK_NORM)
+            .with(rope)
     }
 }
 
@@ -169,7 +173,7 @@ pub struct AttentionBuffers {
 }
 
 impl AttentionBuffers {
-    /// The two bindings of `parts/rope`: where a model lacks one, the state stands in and is not read.
+    /// The bindings of `parts/rope_*` and `parts/qk_norm`: where a model lacks one, the state stands in and is not read.
     pub(super) fn rope_and_norm(&self) -> [Binding; 2] {
         [reads(self.rope.unwrap_or(self.state)), reads(self.qk_norm.unwrap_or(self.state))]
     }

@@ -13,18 +13,13 @@ pub fn attention_decode(tier: Tier, shape: &AttentionShape, buffers: &AttentionB
     let b = buffers;
     let mut bindings = vec![reads(b.state), reads(b.qkv), writes(b.kv), reads(b.blocks), writes(b.att)];
     bindings.extend(b.rope_and_norm());
+    // Up to four heads to a workgroup, shared out evenly: a group of 6 becomes 3 and 3.
+    // On CPU adapters fewer of large heads: each output lies in the invocation, and lavapipe compiles 4 x 256 of it for 7 s.
     let group = shape.group();
-    let (variant, workgroups) = if tier.cpu {
-        let slice = 2; // in vec4, of the output of one invocation
-        let fits = |heads: &u32| group.is_multiple_of(*heads) && heads * (shape.head_dim / 4 / slice) <= 128;
-        let heads = (1..=group).rev().find(fits).unwrap_or(1);
-        let variant = shape.variant(CPU, true).constant("HEADS", heads).constant("SLICE4", slice);
-        (variant, shape.n_heads / heads)
-    } else {
-        // Up to four heads to a workgroup, shared out evenly: a group of 6 becomes 3 and 3.
-        let chunks = group.div_ceil(4);
-        let variant = shape.variant(WORKGROUP, true).constant("HEADS", group.div_ceil(chunks)).with_reduce(tier, 128);
-        (variant, shape.n_kv_heads * chunks)
-    };
-    Dispatch { variant, params: shape.params(), bindings, workgroups: [workgroups, 1, 1] }
+    let most = if tier.cpu { (512 / shape.head_dim).clamp(1, 4) } else { 4 };
+    let chunks = group.div_ceil(most);
+    let heads = group.div_ceil(chunks);
+    let variant = shape.variant(if tier.cpu { CPU } else { WORKGROUP }, true).constant("HEADS", heads);
+    let variant = if tier.cpu { variant.constant("WG", 8) } else { variant.with_reduce(tier, 128) };
+    Dispatch { variant, params: shape.params(), bindings, workgroups: [shape.n_kv_heads * chunks, 1, 1] }
 }

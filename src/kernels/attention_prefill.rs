@@ -12,7 +12,7 @@ const CPU: Source = source!("attention_prefill_cpu");
 pub fn attention_prefill(tier: Tier, shape: &AttentionShape, buffers: &AttentionBuffers, tokens: u32) -> Dispatch {
     let b = buffers;
     let (variant, queries) =
-        if tier.cpu { (shape.variant(CPU, false).constant("WG", 8), 8) } else { (shape.variant(WORKGROUP, false), 32) };
+        if tier.cpu { (shape.variant(CPU, false).constant("WG", 8), 8 * 4) } else { (shape.variant(WORKGROUP, false), 32) };
     Dispatch {
         variant,
         params: shape.params(),

@@ -40,9 +40,10 @@ impl Setup {
         let variant = &dispatch.variant;
         let find = |name: &str| variant.consts.iter().find(|c| c.0 == name).map(|c| c.1 as usize);
         let constant = |name: &str| find(name).ok_or_else(|| err!(Internal, "attention: no constant {name}"));
-        let &[scale, softcap, eps, window] = dispatch.params.as_slice() else {
-            return Err(err!(Internal, "attention: expected 4 words of parameters, found {}", dispatch.params.len()));
+        let &[scale, softcap, eps, window, _] = dispatch.params.as_slice() else {
+            return Err(err!(Internal, "attention: expected 5 words of parameters, found {}", dispatch.params.len()));
         };
+        let has = |name: &str| variant.parts.iter().any(|part| part.source.name == name);
         let float = |word: u32| f64::from(f32::from_bits(word));
         Ok(Self {
             n_heads: constant("N_HEADS")?,
@@ -53,9 +54,9 @@ impl Setup {
             eps: float(eps),
             window: window as usize,
             rot_dim: find("ROT_DIM").unwrap_or(0),
-            neox: find("ROPE").unwrap_or(0) >= 2,
+            neox: has("parts/rope_neox") || has("parts/rope_neox_any"),
             qk_norm: find("QK_NORM") == Some(1),
-            kv_f16: variant.parts.iter().any(|part| part.source.name == "parts/kv_f16"),
+            kv_f16: has("parts/kv_f16"),
         })
     }
 

@@ -130,8 +130,8 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
         }
         let key0 = vec4<u32>(block * KV_BLOCK + lane);
         let key1 = key0 + WIDE;
-        let seen0 = key0 >= first & key0 <= pos;
-        let seen1 = key1 >= first & key1 <= pos;
+        let seen0 = (key0 >= first) & (key0 <= pos);
+        let seen1 = (key1 >= first) & (key1 <= pos);
         s0 = select(vec4<f32>(NEVER), capped4(s0 * params.scale), seen0);
         s1 = select(vec4<f32>(NEVER), capped4(s1 * params.scale), seen1);
         weight[lane * QUADS + quad] = s0;

@@ -72,10 +72,10 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
         let never = vec4<f32>(NEVER);
         let none = vec4<f32>();
         let key0 = vec4<u32>(key);
-        let seen0 = key0 >= first & key0 <= pos;
-        let seen1 = key0 + 1u >= first & key0 + 1u <= pos;
-        let seen2 = key0 + 2u >= first & key0 + 2u <= pos;
-        let seen3 = key0 + 3u >= first & key0 + 3u <= pos;
+        let seen0 = (key0 >= first) & (key0 <= pos);
+        let seen1 = (key0 + 1u >= first) & (key0 + 1u <= pos);
+        let seen2 = (key0 + 2u >= first) & (key0 + 2u <= pos);
+        let seen3 = (key0 + 3u >= first) & (key0 + 3u <= pos);
         s0 = select(never, capped4(params.scale * s0), seen0);
         s1 = select(never, capped4(params.scale * s1), seen1);
         s2 = select(never, capped4(params.scale * s2), seen2);

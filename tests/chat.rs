@@ -229,6 +229,9 @@ fn hostile_templates_end_soon() {
     let doubling = |print: &str| format!("{{% set x = [1] %}}{}{print}", "{% set x = [x, x] %}".repeat(60));
     let bombs = [
         "{{ 'a' * 10**9 }}".to_owned(),
+        // What looks like a string in a comment or a raw block hides no tag from the bounds.
+        format!("{{# {{{{ ' #}}{{{{ x{} }}}}{{# ' }}}} #}}", ".a".repeat(40_000)),
+        format!("{{% raw %}}{{{{ '{{%- endraw %}}{{{{ x{} }}}}{{# ' }}}} #}}", ".a".repeat(40_000)),
         "{{ 'a' * 2**62 }}".to_owned(),
         "{{ [1] * 10**9 }}".to_owned(),
         "{{ [0] * 10**15 }}".to_owned(),

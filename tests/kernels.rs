@@ -7,7 +7,8 @@ use rivulet::error::Code;
 use rivulet::gpu::{Gpu, GpuOptions};
 use rivulet::reference;
 
-const TIERS: [&str; 6] = ["cpu+base", "gpu+base", "gpu+f16", "gpu+subgroup", "gpu+f16+subgroup", "cpu+f16+subgroup"];
+const TIERS: [&str; 7] =
+    ["cpu+base", "cpu+subgroup", "cpu+f16+subgroup", "gpu+base", "gpu+f16", "gpu+subgroup", "gpu+f16+subgroup"];
 
 #[test]
 fn every_kernel_equals_its_twin_in_every_tier() {

@@ -3,12 +3,14 @@
 
 mod common;
 
+use common::gguf_writer::{Gguf, types};
 use common::models::{StillHost, engine, gpu, greedy, load};
 use common::{Rng, data};
 use pollster::block_on;
-use rivulet::engine::{Engine, Finish, GenerateOptions, LoadOptions, MemorySource, Prompt};
+use rivulet::engine::{Engine, Finish, GenerateOptions, LoadOptions, MemorySource, Prompt, describe, read_header};
 use rivulet::error::{Code, Error};
 use rivulet::sample::SamplingOptions;
+use rivulet::tensor::{Format, Tier};
 use serde_json::json;
 
 const MODEL: &str = "models/q-llama/Q4_K_M.gguf";
@@ -212,4 +214,59 @@ fn aborting_ends_a_load_with_an_error_and_an_answer_without_one() {
     // The context's end is a length, not an error.
     let full = block_on(engine.generate(&Prompt::Ids(vec![1, 2]), &options, &mut |_| {}, &|| false)).unwrap();
     assert_eq!((full.finish_reason, full.usage.prompt_tokens + full.usage.completion_tokens), (Finish::Length, 512));
+}
+
+/// The header of a small llama, its weights zero.
+fn small() -> Gguf {
+    let mut file = Gguf::default()
+        .text("general.architecture", "llama")
+        .number("llama.block_count", 1)
+        .number("llama.embedding_length", 64)
+        .number("llama.feed_forward_length", 64)
+        .number("llama.attention.head_count", 2)
+        .number("llama.context_length", 128)
+        .pair("llama.attention.layer_norm_rms_epsilon", types::F32, 1e-5f32.to_le_bytes());
+    for (name, shape) in [
+        ("token_embd.weight", &[64, 96][..]),
+        ("output_norm.weight", &[64]),
+        ("blk.0.attn_norm.weight", &[64]),
+        ("blk.0.ffn_norm.weight", &[64]),
+        ("blk.0.attn_q.weight", &[64, 64]),
+        ("blk.0.attn_k.weight", &[64, 64]),
+        ("blk.0.attn_v.weight", &[64, 64]),
+        ("blk.0.attn_output.weight", &[64, 64]),
+        ("blk.0.ffn_gate.weight", &[64, 64]),
+        ("blk.0.ffn_up.weight", &[64, 64]),
+        ("blk.0.ffn_down.weight", &[64, 64]),
+    ] {
+        file = file.zeros(name, Format::F32, shape);
+    }
+    file
+}
+
+#[test]
+fn what_would_change_the_answer_is_refused_not_left_out() {
+    let describe = |file: Gguf| {
+        let header = block_on(read_header(&MemorySource(file.bytes())))?;
+        describe(&header, Tier::BASE, &LoadOptions::default())
+    };
+    assert_eq!(describe(small()).unwrap().context_length, 128);
+    let refused = [
+        ("blk.0.attn_q.bias", small().zeros("blk.0.attn_q.bias", Format::F32, &[64])),
+        ("blk.7.attn_sinks", small().zeros("blk.7.attn_sinks", Format::F32, &[32])),
+        ("llama.expert_count", small().number("llama.expert_count", 8)),
+        ("llama.attention.causal", small().pair("llama.attention.causal", types::BOOL, [0])),
+        ("split.count", small().number("split.count", 3)),
+        ("yarn", small().text("llama.rope.scaling.type", "yarn")),
+        ("t5", Gguf::default().text("general.architecture", "t5")),
+    ];
+    for (word, file) in refused {
+        let e = describe(file).unwrap_err();
+        assert!(e.code == Code::UnsupportedArchitecture && e.message.contains(word), "{word}: {e}");
+    }
+    // A later dispatch could not be checked so cheaply: a tensor of the wrong shape names both shapes.
+    let mut wrong = small();
+    wrong.tensors[4].shape = vec![64, 32];
+    let e = describe(wrong).unwrap_err();
+    assert!(e.code == Code::BadFile && e.message.contains("attn_q") && e.message.contains("[64, 64]"), "{e}");
 }

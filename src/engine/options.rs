@@ -96,6 +96,9 @@ impl GenerateOptions {
         if self.stop.len() > MAX_STOPS {
             return Err(err!(BadOption, "stop: expected at most {MAX_STOPS} strings, found {}", self.stop.len()));
         }
+        if self.stop.iter().any(String::is_empty) {
+            return Err(err!(BadOption, "stop: expected strings of at least one character, found an empty one"));
+        }
         if let Some(long) = self.stop.iter().find(|s| s.len() > MAX_STOP_BYTES) {
             return Err(err!(BadOption, "stop: expected at most {MAX_STOP_BYTES} bytes, found {}", long.len()));
         }

@@ -46,7 +46,11 @@ impl Engine {
             for row in rows {
                 self.write(self.plan.ids.state.id, N_TOKENS, &[row])?;
                 self.gpu.submit(&[&self.passes.head]);
-                each(pos + row - 1, self.read_logits().await?)?;
+                let logits = self.read_logits().await?;
+                if logits.iter().any(|l| l.is_nan()) {
+                    return Err(err!(Internal, "the logits after token {} are not numbers: are the weights?", pos + row - 1));
+                }
+                each(pos + row - 1, logits)?;
             }
             pos += n;
         }

@@ -2,7 +2,7 @@
 
 use crate::err;
 use crate::error::Result;
-use crate::gguf::Header;
+use crate::gguf::{Header, Value};
 use crate::kernels::attention::{AttentionShape, KvType, Rope};
 use crate::kernels::parts::Activation;
 
@@ -130,6 +130,7 @@ impl Architecture {
             ("layer_norm_rms_epsilon", self.norm_eps),
             ("attention scale", self.attention_scale),
             ("embedding scale", self.embedding_scale),
+            ("final_logit_softcapping", self.logit_softcap),
         ] {
             if !value.is_finite() || value < 0.0 {
                 return Err(err!(BadFile, "{} {what}: expected a positive number, found {value}", self.name));
@@ -192,6 +193,14 @@ impl<'a> Facts<'a> {
 
     /// What every family of this block has: sizes, norms, plain rope, SiLU. Families change what differs.
     pub fn common(&self) -> Result<Architecture> {
+        self.refuse(&[
+            "expert_count",
+            "attention.causal",
+            "attention.scale",
+            "logit_scale",
+            "residual_scale",
+            "embedding_scale",
+        ])?;
         let n_heads = self.need_u32("attention.head_count")?;
         let n_embd = self.need_u32("embedding_length")?;
         let head_dim = match self.u32("attention.key_length")? {
@@ -238,20 +247,33 @@ impl<'a> Facts<'a> {
         })
     }
 
-    /// The factor of linear rope scaling, 1 without. Other kinds are not supported.
+    /// The factor of linear rope scaling, 1 without. A factor without a type means linear, as in older files, which call it
+    /// `scale_linear`. Other kinds are not supported.
     fn linear_factor(&self) -> Result<f64> {
         match self.string("rope.scaling.type")? {
-            None | Some("none") => Ok(1.0),
-            Some("linear") => Ok(self.f64("rope.scaling.factor")?.unwrap_or(1.0)),
+            Some("none") => Ok(1.0),
+            None | Some("linear") => match self.f64("rope.scaling.factor")? {
+                Some(factor) => Ok(factor),
+                None => Ok(self.f64("rope.scale_linear")?.unwrap_or(1.0)),
+            },
             Some(kind) => Err(err!(UnsupportedArchitecture, "{}: rope scaling {kind:?} is not supported", self.name)),
         }
     }
 
-    /// Refuses a file with any of these tensors in its first block, which this block would leave out.
-    pub fn refuse(&self, tensors: &[&str]) -> Result<()> {
-        match tensors.iter().find(|t| self.has(&format!("blk.0.{t}"))) {
-            Some(t) => Err(err!(UnsupportedArchitecture, "{}: tensors such as blk.0.{t} are not supported", self.name)),
-            None => Ok(()),
+    /// Refuses a file that says something which this block would leave out, and with it change what the model answers.
+    pub fn refuse(&self, keys: &[&str]) -> Result<()> {
+        for key in keys {
+            let key = format!("{}.{key}", self.name);
+            match self.header.metadata.get(&key) {
+                None | Some(Value::U32(0) | Value::F32(0.0) | Value::Bool(true)) => {}
+                Some(value) => return Err(err!(UnsupportedArchitecture, "{key} = {value:?} is not supported")),
+            }
+        }
+        match self.header.metadata.uint("split.count")? {
+            Some(n) if n > 1 => {
+                Err(err!(UnsupportedArchitecture, "split.count: a file split into {n} is not supported; merge it first"))
+            }
+            _ => Ok(()),
         }
     }
 }

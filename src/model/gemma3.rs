@@ -12,7 +12,7 @@ const LAYERS_27B: u32 = 62;
 pub(super) fn read(facts: &Facts<'_>) -> Result<Architecture> {
     let mut a = facts.common()?;
     a.rope = Rope::Neox;
-    a.window = facts.u32("attention.sliding_window")?.unwrap_or(0);
+    a.window = facts.u32("attention.sliding_window")?.unwrap_or(0).min(a.context_length); // a wider one sees all, too
     a.window_pattern = 6;
     // Windowed layers keep the base of 10,000 and are never scaled.
     a.rope_window.theta = facts.f64("rope.freq_base_swa")?.unwrap_or(10_000.0);

@@ -5,7 +5,5 @@ use super::{Architecture, Facts};
 use crate::error::Result;
 
 pub(super) fn read(facts: &Facts<'_>) -> Result<Architecture> {
-    // Biases and experts occur in a few files under this name.
-    facts.refuse(&["attn_q.bias", "attn_output.bias", "ffn_down.bias", "ffn_gate_inp.weight", "attn_q_norm.weight"])?;
     facts.common()
 }

@@ -12,6 +12,7 @@ mod plan;
 mod rope;
 
 pub use architecture::{Architecture, Facts};
+pub(crate) use plan::SPARE_BLOCKS;
 pub use plan::{Group, Ids, Plan, PlanOptions, Slot, Upload, UploadKind};
 
 use crate::err;

@@ -156,7 +156,7 @@ pub struct Plan {
 }
 
 /// Spare blocks of a windowed group's pool: how far a sequence can be rewound before its window must be computed again.
-const SPARE_BLOCKS: u32 = 8;
+pub(crate) const SPARE_BLOCKS: u32 = 8;
 
 impl Plan {
     /// Plans the buffers of a model.
@@ -205,6 +205,15 @@ impl Plan {
         let small = b.small;
         let Builder { mut buffers, mut uploads, .. } = b;
         buffers[small_id.0 as usize].bytes = small;
+        // A tensor that no kernel reads would silently be missing from the answer (a bias, a norm, an expert).
+        let unread = |(i, t): &(usize, &TensorInfo)| t.name != "rope_freqs.weight" && !uploads.iter().any(|u| u.tensor == *i);
+        if let Some((_, tensor)) = header.tensors.iter().enumerate().find(unread) {
+            let (name, family) = (&tensor.name, &architecture.name);
+            return Err(err!(
+                UnsupportedArchitecture,
+                "{family}: tensor {name} has no place in this architecture as it is supported"
+            ));
+        }
         uploads.sort_by_key(|u| header.tensors[u.tensor].offset + u.rows.start);
         Ok(Self { architecture, options, buffers, uploads, ids, groups, layers, embedding, head, output_norm })
     }
@@ -349,7 +358,7 @@ impl Builder<'_> {
         let quant = quant::supported(format)?;
         let row_bytes = quant.gpu_row_bytes(quant.check_cols(name, cols.into())?) as u64;
         // A multiple of 64 rows, so that a chunk's part of the logits starts at a multiple of 256 bytes.
-        let most = (self.options.tier.max_binding_bytes / row_bytes.max(1)) as u32 / 64 * 64;
+        let most = (self.options.tier.max_binding_bytes / row_bytes.max(1)).min(u32::MAX.into()) as u32 / 64 * 64;
         if most == 0 {
             return Err(err!(OutOfMemory, "tensor {name}: 64 rows of {row_bytes} bytes exceed the device's binding limit"));
         }

@@ -235,11 +235,20 @@ fn check_tags(source: &str) -> Result<()> {
         let tag = &rest[at..];
         line += usize::from(tag.starts_with('\n'));
         rest = &tag[1..];
+        if tag.starts_with("{#") {
+            // What a comment or a raw block holds is no tag, and must not hide one.
+            rest = skip(rest, rest.find("#}"), &mut line);
+            continue;
+        }
+        if opens(tag, "raw") {
+            let ends = rest.match_indices("{%").map(|(at, _)| at).find(|at| opens(&rest[*at..], "endraw"));
+            rest = skip(rest, ends, &mut line);
+            continue;
+        }
         let Some(end) = [("{{", "}}"), ("{%", "%}")].iter().find(|(open, _)| tag.starts_with(open)).map(|(_, end)| end) else {
             continue;
         };
-        elifs +=
-            usize::from(tag[2..].trim_start_matches(|c: char| c == '-' || c == '+' || c.is_whitespace()).starts_with("elif"));
+        elifs += usize::from(opens(tag, "elif"));
         if elifs > MAX_ELIFS {
             return Err(err!(BadTemplate, "chat template: line {line}: expected at most {MAX_ELIFS} elif tags, found more"));
         }
@@ -270,6 +279,20 @@ fn check_tags(source: &str) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether a text starts with the block tag of this name.
+fn opens(text: &str, name: &str) -> bool {
+    let inner = text.strip_prefix("{%").map(|t| t.trim_start_matches(|c: char| c == '-' || c == '+' || c.is_whitespace()));
+    let rest = inner.and_then(|t| t.strip_prefix(name));
+    rest.is_some_and(|t| !t.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
+}
+
+/// What follows the first `to` bytes of a text, or nothing; counts the lines skipped.
+fn skip<'a>(text: &'a str, to: Option<usize>, line: &mut usize) -> &'a str {
+    let (skipped, rest) = text.split_at(to.unwrap_or(text.len()));
+    *line += skipped.matches('\n').count();
+    rest
 }
 
 fn bad_template(error: &minijinja::Error) -> Error {

@@ -10,9 +10,9 @@ use crate::err;
 use crate::error::Result;
 use crate::gguf::{Array, Metadata, Value};
 
-/// The longest text that is tokenized, in bytes: three times what a context of a million tokens holds. Merging one
-/// unbroken word takes some 25 bytes of memory for each of its bytes in wasm (47 natively).
-pub const MAX_TEXT_BYTES: usize = 16 << 20;
+/// The longest text that is tokenized, in bytes: what a context of a million tokens holds. Merging one unbroken word takes
+/// some 110 bytes of memory for each of its bytes.
+pub const MAX_TEXT_BYTES: usize = 4 << 20;
 
 /// How [`Tokenizer::encode`] reads a text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

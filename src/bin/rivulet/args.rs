@@ -181,7 +181,7 @@ pub struct Generate {
     #[arg(long)]
     pub max_tokens: Option<u32>,
     /// A stop string; may be given more than once.
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     pub stop: Vec<String>,
     #[arg(long)]
     pub ignore_eos: bool,

@@ -10,6 +10,7 @@ mod model;
 mod sampling;
 mod text;
 
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -22,7 +23,12 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     match run(&cli) {
         Ok(report) => {
-            report.print(cli.json);
+            if let Err(e) = report.print(cli.json)
+                && e.kind() != ErrorKind::BrokenPipe
+            {
+                eprintln!("internal: writing to stdout: {e}");
+                return ExitCode::FAILURE;
+            }
             if report.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
         }
         Err(error) => {
@@ -45,12 +51,14 @@ impl Report {
         Self { json, text: text.into(), failed: false }
     }
 
-    fn print(&self, json: bool) {
+    fn print(&self, json: bool) -> std::io::Result<()> {
+        let mut out = std::io::stdout();
         if json {
-            println!("{}", self.json);
+            writeln!(out, "{}", self.json)?;
         } else if !self.text.is_empty() {
-            println!("{}", self.text);
+            writeln!(out, "{}", self.text)?;
         }
+        out.flush()
     }
 }
 

@@ -146,7 +146,14 @@ pub fn score(path: &Path, text: &str, device: &Device) -> Result<Report> {
 fn generate_options(args: &Generate) -> Result<GenerateOptions> {
     let mut o = Map::new();
     macro_rules! set {
-        ($($name:literal: $value:expr),* $(,)?) => { $( if let Some(v) = &$value { o.insert($name.into(), json!(v)); } )* };
+        ($($name:literal: $value:expr),* $(,)?) => { $( if let Some(v) = &$value {
+            let json = json!(v);
+            if json.is_null() {
+                // JSON has no NaN and no infinity, and null would mean the default.
+                return Err(err!(BadOption, "{}: expected a number, found {v}", $name));
+            }
+            o.insert($name.into(), json);
+        } )* };
     }
     set! {
         "maxTokens": args.max_tokens, "temperature": args.temperature, "topK": args.top_k, "topP": args.top_p, "minP": args.min_p,
@@ -175,15 +182,15 @@ pub fn generate(args: &Generate, json: bool, device: &Device) -> Result<Report> 
     let mut engine = load(&args.model, device)?;
     let mut stream = |event: rivulet::engine::TokenEvent| {
         if !json {
-            print!("{}", event.text);
             // A closed pipe is the reader's choice, and the answer is complete without it.
-            let _ = std::io::stdout().flush();
+            let mut out = std::io::stdout();
+            let _ = write!(out, "{}", event.text).and_then(|()| out.flush());
         }
     };
     let done = block_on(engine.generate(&prompt, &options, &mut stream, &|| false))?;
     let timings = done.timings;
     if !json {
-        println!();
+        let _ = writeln!(std::io::stdout());
         eprintln!("{:.1} tokens a second, first token after {:.0} ms", timings.decode_tps, timings.ttft_ms);
     }
     let object = json!({

@@ -50,9 +50,9 @@ export const tests = [
     async run(t) {
       if (!t.shaders) t.skip("neither RIVULET_SHADERS nor RIVULET_BIN is given");
       const page = await t.fresh();
-      const { compiled, failed, skipped, info } = await page.evaluate((variants) => globalThis.harness.shaders(variants), t.shaders);
+      const { compiled, pipelines, failed, skipped, info } = await page.evaluate((variants) => globalThis.harness.shaders(variants), t.shaders);
       await page.close();
-      t.say(`${compiled} compiled on ${info}, ${skipped.length} want what it lacks`);
+      t.say(`${compiled} compiled on ${info}, ${pipelines} made pipelines, ${skipped.length} want what it lacks`);
       for (const missing of new Set(skipped.map((s) => s.missing))) {
         const count = skipped.filter((s) => s.missing === missing).length;
         console.log(`skip ${t.browser.name}: ${count} shaders with ${missing}: this adapter lacks it`);

@@ -182,9 +182,13 @@ async function corruptions({ url, headerLength, count, loads, options }) {
   return { codes, bad: bad.slice(0, 5), failed: bad.length, slowest };
 }
 
+/** Pipelines that are made at once: Chromium compiles them on threads of its own. */
+const AT_ONCE = 8;
+
 /**
- * Compiles variants as `rivulet shaders` lists them, and makes their pipelines with their own overrides and bindings.
- * Resolves with what failed, and with what wants features that this adapter lacks.
+ * Compiles variants as `rivulet shaders` lists them. Of those that differ in numbers only, one becomes a pipeline, with its own
+ * overrides and bindings: SwiftShader takes a second for each. Resolves with what failed, and with what wants features that
+ * this adapter lacks.
  */
 async function shaders(variants) {
   const adapter = await navigator.gpu.requestAdapter();
@@ -196,7 +200,9 @@ async function shaders(variants) {
   const device = await adapter.requestDevice({ requiredFeatures: features, requiredLimits });
   const failed = [];
   const skipped = [];
+  const kinds = new Set();
   let compiled = 0;
+  let pipelines = [];
   for (const { file, label, overrides, f16, subgroups, readOnly } of variants) {
     const missing = [f16 && "shader-f16", subgroups && "subgroups"].find((f) => f && !features.includes(f));
     if (missing) {
@@ -207,24 +213,36 @@ async function shaders(variants) {
     device.pushErrorScope("validation");
     const module = device.createShaderModule({ code });
     const { messages } = await module.getCompilationInfo();
+    const scoped = await device.popErrorScope();
     const error = messages.find((m) => m.type === "error");
+    if (error || scoped) {
+      failed.push({ file, label, message: error ? `${error.lineNum}:${error.linePos} ${error.message}` : scoped.message });
+      continue;
+    }
+    compiled++;
+    const kind = `${label.replaceAll(/=[^,]*/g, "")} ${Object.keys(overrides)}`;
+    if (kinds.has(kind)) continue;
+    kinds.add(kind);
     const entries = [{ binding: 0, visibility: GPUShaderStage.COMPUTE, buffer: { type: "uniform" } }];
     readOnly.forEach((read, i) => {
       const type = read ? "read-only-storage" : "storage";
       entries.push({ binding: i + 1, visibility: GPUShaderStage.COMPUTE, buffer: { type } });
     });
     const layout = device.createPipelineLayout({ bindGroupLayouts: [device.createBindGroupLayout({ entries })] });
-    let refused = null;
-    if (!error) {
-      await device.createComputePipelineAsync({ layout, compute: { module, constants: overrides } }).catch((e) => (refused = e.message));
+    pipelines.push(
+      device
+        .createComputePipelineAsync({ layout, compute: { module, constants: overrides } })
+        .catch((e) => failed.push({ file, label, message: `pipeline: ${e.message}` })),
+    );
+    if (pipelines.length === AT_ONCE) {
+      await Promise.all(pipelines);
+      pipelines = [];
     }
-    const scoped = await device.popErrorScope();
-    const why = error ? `${error.lineNum}:${error.linePos} ${error.message}` : (refused ?? scoped?.message);
-    if (why) failed.push({ file, label, message: why });
-    else compiled++;
   }
+  await Promise.all(pipelines);
   device.destroy();
-  return { compiled, failed, skipped, info: adapter.info.description || adapter.info.architecture || "an unnamed adapter" };
+  const info = adapter.info.description || adapter.info.architecture || "an unnamed adapter";
+  return { compiled, pipelines: kinds.size, failed, skipped, info };
 }
 
 globalThis.harness = { ...rivulet, models, load, generate, outcome, failure, corruptions, shaders, wasmBytes, loadModel, inspectModel, checkSupport };

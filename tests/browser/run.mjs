@@ -68,6 +68,9 @@ function tinyModels() {
   return { golden, url: "/data/models/q-llama/", has: (file) => existsSync(path.join(folder, file)) };
 }
 
+// The drivers close their browsers on this signal, but leave the process; without this it would go on failing tests.
+process.on("SIGTERM", () => setTimeout(() => process.exit(143), 2000));
+
 class Skip extends Error {}
 let failed = 0;
 let ran = 0;

@@ -99,7 +99,7 @@ export class Host {
     }
   }
 
-  /** Runs `work` once nothing else uses the model. The page queues generations itself; this is for hosts of others. */
+  /** Runs `work` once nothing else uses the model. The page's queue sees to that already; the engine refuses what gets past. */
   #alone<T>(work: () => Promise<T> | T): Promise<T> {
     const result = this.#busy.then(() => {
       if (this.#dead) throw this.#dead;

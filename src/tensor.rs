@@ -107,8 +107,8 @@ impl Format {
 /// What the device can do, decided once at start by `gpu` and handed down: kernels choose their variants by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Tier {
-    /// The adapter is a CPU (lavapipe, SwiftShader): kernels take their barrier-free variants, since a barrier
-    /// costs such an adapter 6 to 22 times the arithmetic between two of them.
+    /// The adapter is a CPU (lavapipe, SwiftShader): kernels take variants without barriers, or with few of them, since
+    /// a matvec with barriers costs such an adapter 6 to 22 times one without.
     pub cpu: bool,
     /// `shader-f16` may be used.
     pub f16: bool,

@@ -178,37 +178,49 @@ pub struct Generate {
     /// A JSON array of messages to answer.
     #[arg(long, conflicts_with = "prompt")]
     pub messages: Option<PathBuf>,
+    /// The most tokens to sample; as many as the context holds by default.
     #[arg(long)]
     pub max_tokens: Option<u32>,
     /// A stop string; may be given more than once.
     #[arg(long, allow_hyphen_values = true)]
     pub stop: Vec<String>,
+    /// Go on past end-of-generation tokens.
     #[arg(long)]
     pub ignore_eos: bool,
     /// Read the text of control tokens in the prompt as those tokens.
     #[arg(long)]
     pub special: bool,
+    /// 0 takes the most probable token; 1 (the default) leaves the distribution as it is.
     #[arg(long)]
     pub temperature: Option<f32>,
+    /// Keep the k most probable tokens; 0 keeps all.
     #[arg(long)]
     pub top_k: Option<u32>,
+    /// Keep the smallest set of tokens whose probability reaches p.
     #[arg(long)]
     pub top_p: Option<f32>,
+    /// Keep tokens at least p times as probable as the most probable one.
     #[arg(long)]
     pub min_p: Option<f32>,
+    /// Keep the tokens whose surprise is nearest the expected one, up to p.
     #[arg(long)]
     pub typical_p: Option<f32>,
+    /// Divides the logits of tokens that occurred; 1 is off.
     #[arg(long)]
     pub repetition_penalty: Option<f32>,
+    /// Subtracted from a logit for each time its token occurred; 0 is off.
     #[arg(long, allow_hyphen_values = true)]
     pub frequency_penalty: Option<f32>,
+    /// Subtracted from the logit of every token that occurred; 0 is off.
     #[arg(long, allow_hyphen_values = true)]
     pub presence_penalty: Option<f32>,
+    /// How many of the last tokens the penalties see; all by default.
     #[arg(long)]
     pub penalty_window: Option<u32>,
     /// A JSON object of {id: bias}.
     #[arg(long)]
     pub logit_bias: Option<String>,
+    /// The same seed gives the same text.
     #[arg(long)]
     pub seed: Option<u64>,
 }

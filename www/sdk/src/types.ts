@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 import type { RivuletError } from "./errors.js";
 
 /** How the KV cache is stored. `f16` (the default) halves the memory of `f32`. */
@@ -18,9 +19,9 @@ export interface Message {
 
 /** How far loading is. */
 export interface Progress {
-  /** What is being done now, such as `download`, `weights` or `pipelines`. */
+  /** What is being done now: `header`, `tokenizer`, `weights` or `kernels`. */
   phase: string;
-  /** Units done: bytes for `download` and `weights`. */
+  /** Units done: bytes, or for `kernels` groups of them. */
   loaded: number;
   /** Units in all; 0 while it is not known. */
   total: number;
@@ -113,7 +114,7 @@ export interface Token {
 }
 
 /** Why an answer ended. */
-export type FinishReason = "stop" | "length" | "stop-string" | "tool-call" | "aborted";
+export type FinishReason = "stop" | "length" | "stop-string" | "aborted";
 
 /** A finished answer. */
 export interface Generated {
@@ -181,7 +182,7 @@ export interface LoadedModelInfo extends ModelInfo {
   device: {
     /** The adapter's name, as far as the browser tells. */
     adapter: string;
-    /** Which variant of the kernels was chosen, such as `base` or `f16-subgroup`. */
+    /** Which variant of the kernels was chosen, such as `base`, `f16+subgroup` or `cpu+subgroup`. */
     tier: string;
     /** Bytes of the GPU buffers. */
     memoryBytes: number;

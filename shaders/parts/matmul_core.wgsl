@@ -6,17 +6,6 @@
 //   EPILOGUE  0: y = dot; 1: y += dot (the residual stream); 2: y = activate(gate) * up, segments 0 and 1 being gate and up
 //   BIAS      1: bias[r] is added to the dot product; 0: none (binding 4 is bound to x and not read)
 
-struct Segment {
-    base: u32,     // of row 0, in vec4<u32>
-    row_vec4: u32, // of a row, in vec4<u32>
-    rows: u32,
-    format: u32,   // which decoder: 0, 1 or 2
-    out_row: u32,  // where this segment's rows start in a row of y
-    wg_start: u32, // the first workgroup in x that works on it
-    pad0: u32,
-    pad1: u32,
-}
-
 struct Params {
     groups: u32,   // cols / 32
     segments: u32, // 1 to 3; 2 with EPILOGUE 2
@@ -35,21 +24,6 @@ struct Params {
 @group(0) @binding(3) var<storage, read> weights: array<vec4<u32>>;
 @group(0) @binding(4) var<storage, read> bias: array<f32>;            // [y_stride]
 @group(0) @binding(5) var<storage, read_write> y: array<f32>;         // [tokens, y_stride]
-
-// The segment that workgroup `wg` (in x) works on. Uniform in a workgroup.
-fn segment_of(wg: u32) -> u32 {
-    if (EPILOGUE == 2u) {
-        return 0u;
-    }
-    var s = 0u;
-    if (params.segments > 1u && wg >= params.segment[1].wg_start) {
-        s = 1u;
-    }
-    if (params.segments > 2u && wg >= params.segment[2].wg_start) {
-        s = 2u;
-    }
-    return s;
-}
 
 // The tokens of this pass: 0 where generation is done, so that every workgroup returns.
 fn pass_tokens() -> u32 {

@@ -10,17 +10,6 @@
 //   EPILOGUE  0: y = dot; 1: y += dot (the residual stream); 2: y = activate(gate) * up, segments 0 and 1 being gate and up
 //   ROWS      rows an invocation (or a workgroup) works on at once: 1, 2 or 4; with EPILOGUE 2 half of them are gate, half up
 
-struct Segment {
-    base: u32,    // of row 0, in vec4<u32>
-    row_vec4: u32,
-    rows: u32,
-    format: u32,  // which decoder: 0, 1 or 2
-    out_row: u32, // where this segment's rows start in y
-    wg_start: u32, // the first workgroup that works on it
-    pad0: u32,
-    pad1: u32,
-}
-
 struct Params {
     groups: u32,     // cols / 32
     segments: u32,   // 1 to 3; 2 with EPILOGUE 2
@@ -45,20 +34,6 @@ struct Task {
     starts: vec4<u32>,
     rows: vec4<u32>, // the row within its segment
     segment: u32,
-}
-
-fn segment_of(wg: u32) -> u32 {
-    if (EPILOGUE == 2u) {
-        return 0u;
-    }
-    var s = 0u;
-    if (params.segments > 1u && wg >= params.segment[1].wg_start) {
-        s = 1u;
-    }
-    if (params.segments > 2u && wg >= params.segment[2].wg_start) {
-        s = 2u;
-    }
-    return s;
 }
 
 // The task whose first row is `row` of segment `s`. Rows beyond the end repeat the last: computed, never written.

@@ -80,6 +80,7 @@ pub fn matmul(tier: Tier, matrices: &[Matrix], io: Io, epilogue: Epilogue) -> Re
         .constant("BIAS", u32::from(io.bias.is_some()))
         .with_quants(&decoders)
         .with(activation.part())
+        .with(parts::SEGMENTS)
         .with(CORE);
     let (mut variant, tile_rows, tile_tokens) = if tier.cpu {
         let loads = if tier.subgroups { X32_SUBGROUP } else { X32_EACH };

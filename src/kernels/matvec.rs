@@ -75,6 +75,7 @@ pub fn matvec(tier: Tier, matrices: &[Matrix], io: Io, epilogue: Epilogue) -> Re
         .constant("ROWS", ROWS_AT_ONCE)
         .with_quants(&decoders)
         .with(activation.part())
+        .with(parts::SEGMENTS)
         .with(CORE);
     let rows_each = if gated { ROWS_AT_ONCE / 2 } else { ROWS_AT_ONCE };
     let (variant, rows_per_workgroup) = if tier.cpu {

@@ -11,6 +11,8 @@ pub const WEIGHTS: Source = source!("parts/weights");
 pub const REDUCE_WORKGROUP: Source = source!("parts/reduce_workgroup");
 /// Reductions by subgroup operations.
 pub const REDUCE_SUBGROUP: Source = source!("parts/reduce_subgroup");
+/// The matrices of one dispatch of matvec or matmul.
+pub const SEGMENTS: Source = source!("parts/segments");
 const FORMATS: [Source; 3] = [source!("parts/formats_1"), source!("parts/formats_2"), source!("parts/formats_3")];
 /// `activate`: SiLU.
 pub const ACT_SILU: Source = source!("parts/act_silu");

@@ -8,11 +8,10 @@ use rivulet::sample::{SamplingOptions, probabilities};
 use serde_json::json;
 
 use crate::Report;
-use crate::args::Device;
 use crate::host::read_json;
 
 /// The distribution after the whole chain. It is the CPU's: the GPU draws a token and never writes a distribution.
-pub fn sample(logits: &Path, options: &Path, history: Option<&Path>, _reference: bool, _device: &Device) -> Result<Report> {
+pub fn sample(logits: &Path, options: &Path, history: Option<&Path>) -> Result<Report> {
     let logits: Vec<Option<f32>> = read_json(logits)?;
     let logits: Vec<f32> = logits.into_iter().map(|l| l.unwrap_or(f32::NEG_INFINITY)).collect();
     let options: serde_json::Value = read_json(options)?;

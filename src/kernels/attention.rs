@@ -4,7 +4,7 @@
 //! workgroups of one dispatch have no order among them: [`kv_append`](super::kv_append::kv_append) and then
 //! [`attention_prefill`](super::attention_prefill::attention_prefill).
 
-use super::{Access, Binding, Source, Variant};
+use super::{Access, Binding, Cost, Source, Variant};
 use crate::error::Result;
 use crate::{err, source};
 
@@ -118,6 +118,16 @@ impl AttentionShape {
     /// Bytes of one block of a layer's KV pool: keys and values of [`KV_BLOCK`] positions.
     pub fn kv_block_bytes(&self) -> u64 {
         2 * u64::from(self.n_kv_heads) * u64::from(KV_BLOCK) * u64::from(self.head_dim) * self.kv.bytes()
+    }
+
+    /// The work of scores and values for `tokens` tokens. A windowed layer's does not grow with the position: what it
+    /// can cost at most.
+    pub(super) fn cost(&self, tokens: u32) -> Cost {
+        let per_key = 2 * u64::from(self.n_heads) * u64::from(self.head_dim) * u64::from(tokens);
+        match self.window {
+            0 => Cost { fixed: 0, per_key },
+            window => Cost { fixed: per_key * (u64::from(window) + u64::from(tokens)), per_key: 0 },
+        }
     }
 
     /// The words of `Params` in `shaders/parts/attention.wgsl`.

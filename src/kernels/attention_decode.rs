@@ -21,5 +21,6 @@ pub fn attention_decode(tier: Tier, shape: &AttentionShape, buffers: &AttentionB
     let heads = group.div_ceil(chunks);
     let variant = shape.variant(if tier.cpu { CPU } else { WORKGROUP }, true).constant("HEADS", heads);
     let variant = if tier.cpu { variant.constant("WG", 8) } else { variant.with_reduce(tier, 128) };
-    Dispatch { variant, params: shape.params(), bindings, workgroups: [shape.n_kv_heads * chunks, 1, 1] }
+    let workgroups = [shape.n_kv_heads * chunks, 1, 1];
+    Dispatch { variant, params: shape.params(), bindings, workgroups, cost: shape.cost(1) }
 }

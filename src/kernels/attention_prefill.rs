@@ -18,5 +18,6 @@ pub fn attention_prefill(tier: Tier, shape: &AttentionShape, buffers: &Attention
         params: shape.params(),
         bindings: vec![reads(b.state), reads(b.qkv), reads(b.kv), reads(b.blocks), writes(b.att)],
         workgroups: [shape.n_heads, tokens.div_ceil(queries), 1],
+        cost: shape.cost(tokens),
     }
 }

@@ -1,6 +1,6 @@
 //! Token embeddings: `shaders/embed.wgsl`.
 
-use super::{Binding, Dispatch, MAX_WORKGROUPS, Matrix, Source, Variant, parts, state};
+use super::{Binding, Cost, Dispatch, MAX_WORKGROUPS, Matrix, Source, Variant, parts, state};
 use crate::err;
 use crate::error::Result;
 use crate::source;
@@ -42,5 +42,6 @@ pub fn embed(_tier: Tier, chunk: Matrix, row0: u32, scale: f32, io: Io) -> Resul
         params: vec![groups, io.tokens, chunk.base, chunk.row_vec4, row0, chunk.rows, scale.to_bits()],
         bindings: vec![io.state, io.ids, Binding::read(chunk.buffer, 0, bytes), io.x],
         workgroups: [groups.div_ceil(WG), io.tokens, 1],
+        cost: Cost { fixed: floats, per_key: 0 },
     })
 }

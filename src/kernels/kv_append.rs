@@ -1,7 +1,7 @@
 //! Prefill's first half of attention: norm and rotation of q and k for a chunk, and the append to the KV pool.
 
 use super::attention::{AttentionBuffers, AttentionShape, reads, writes};
-use super::{Dispatch, Source};
+use super::{Cost, Dispatch, Source};
 use crate::source;
 use crate::tensor::Tier;
 
@@ -23,5 +23,7 @@ pub fn kv_append(tier: Tier, shape: &AttentionShape, buffers: &AttentionBuffers,
         let lanes = (shape.head_dim / 4).next_power_of_two().max(32);
         (variant.with_reduce(tier, lanes).with(LANES_WORKGROUP), 1)
     };
-    Dispatch { variant, params: shape.params(), bindings, workgroups: [heads.div_ceil(items), tokens, 1] }
+    let workgroups = [heads.div_ceil(items), tokens, 1];
+    let cost = Cost { fixed: u64::from(tokens) * shape.qkv_len(), per_key: 0 };
+    Dispatch { variant, params: shape.params(), bindings, workgroups, cost }
 }

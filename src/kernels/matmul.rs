@@ -3,7 +3,7 @@
 
 use super::matvec::Epilogue;
 use super::parts::{self, Activation};
-use super::{Binding, Dispatch, MAX_WORKGROUPS, Matrix, Source, Variant, state};
+use super::{Binding, Cost, Dispatch, MAX_WORKGROUPS, Matrix, Source, Variant, state};
 use crate::err;
 use crate::error::Result;
 use crate::source;
@@ -113,7 +113,9 @@ pub fn matmul(tier: Tier, matrices: &[Matrix], io: Io, epilogue: Epilogue) -> Re
     params.extend(segments);
     let end = matrices.iter().map(|m| u64::from(m.base) + u64::from(m.rows) * u64::from(m.row_vec4)).max().unwrap_or(0);
     let weights = Binding::read(first.buffer, 0, end * 16);
-    Ok(Dispatch { variant, params, bindings: vec![io.state, io.x, weights, io.bias.unwrap_or(io.x), io.y], workgroups: grid })
+    let cost = Cost { fixed: u64::from(io.tokens) * u64::from(first.cols) * all_rows, per_key: 0 };
+    let bindings = vec![io.state, io.x, weights, io.bias.unwrap_or(io.x), io.y];
+    Ok(Dispatch { variant, params, bindings, workgroups: grid, cost })
 }
 
 /// Shaders index floats by u32, and read nothing beyond what is bound.

@@ -2,7 +2,7 @@
 //! `shaders/matvec_rows.wgsl` (an invocation per few rows, for CPU adapters).
 
 use super::parts::Activation;
-use super::{Binding, Dispatch, MAX_WORKGROUPS, Matrix, Source, Variant, parts};
+use super::{Binding, Cost, Dispatch, MAX_WORKGROUPS, Matrix, Source, Variant, parts};
 use crate::err;
 use crate::error::Result;
 use crate::source;
@@ -107,5 +107,6 @@ pub fn matvec(tier: Tier, matrices: &[Matrix], io: Io, epilogue: Epilogue) -> Re
         params,
         bindings: vec![io.state, io.x, norm, weights, io.y],
         workgroups: [grid_x, workgroups.div_ceil(grid_x), 1],
+        cost: Cost { fixed: matrices.iter().map(|m| u64::from(m.rows) * u64::from(m.cols)).sum(), per_key: 0 },
     })
 }

@@ -85,6 +85,24 @@ pub struct Dispatch {
     pub bindings: Vec<Binding>,
     /// Workgroups in x, y, z; each at most [`MAX_WORKGROUPS`].
     pub workgroups: [u32; 3],
+    /// How much work it is, by which submits are cut.
+    pub cost: Cost,
+}
+
+/// The work of a dispatch whose tokens are all there, in multiply-adds, roughly: enough to share out time by.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Whatever the position.
+    pub fixed: u64,
+    /// For each key that the pass's last token sees: position of the first token + tokens of the pass.
+    pub per_key: u64,
+}
+
+impl Cost {
+    /// The multiply-adds where the last token sees `keys` keys.
+    pub fn at(self, keys: u32) -> u64 {
+        self.fixed + self.per_key * u64::from(keys)
+    }
 }
 
 /// A list of dispatches, run in order; each sees what those before it wrote.

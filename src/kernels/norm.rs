@@ -1,7 +1,7 @@
 //! RMS norm of a pass's tokens: `shaders/norm.wgsl` (a workgroup a token) and `shaders/norm_rows.wgsl` (an invocation a
 //! token, for CPU adapters). Decode needs it for norms after a block only: `matvec` norms its input itself.
 
-use super::{Binding, Dispatch, MAX_WORKGROUPS, Source, Variant, state};
+use super::{Binding, Cost, Dispatch, MAX_WORKGROUPS, Source, Variant, state};
 use crate::err;
 use crate::error::Result;
 use crate::source;
@@ -62,5 +62,6 @@ pub fn norm(tier: Tier, io: Io, eps: f32, into: Into) -> Result<Dispatch> {
         params: vec![vec4s, io.tokens, eps.to_bits()],
         bindings: vec![io.state, io.a, io.weights, io.out],
         workgroups: [workgroups, 1, 1],
+        cost: Cost { fixed: floats, per_key: 0 },
     })
 }

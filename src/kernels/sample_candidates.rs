@@ -2,7 +2,7 @@
 //! and `shaders/sample_candidates_strip.wgsl` (an invocation per strip, for CPU adapters).
 
 use super::sample::{SAMPLE, SELECT, SampleBuffers, WORKGROUP, blocks, bytes, params, state_read};
-use super::{Binding, Dispatch, Source, Variant, state};
+use super::{Binding, Cost, Dispatch, Source, Variant, state};
 use crate::error::Result;
 use crate::source;
 use crate::tensor::Tier;
@@ -36,5 +36,6 @@ pub fn sample_candidates(tier: Tier, n_vocab: u32, buffers: &SampleBuffers) -> R
             Binding::read_write(buffers.candidates, 0, candidate_bytes),
         ],
         workgroups: [workgroups, 1, 1],
+        cost: Cost { fixed: n_vocab.into(), per_key: 0 },
     })
 }

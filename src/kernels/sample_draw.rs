@@ -2,7 +2,7 @@
 //! invocation, for CPU adapters) merge the blocks, draw, and advance the state.
 
 use super::sample::{SAMPLE, SELECT, SampleBuffers, WORKGROUP, bytes, params};
-use super::{Binding, Dispatch, Source, Variant, state};
+use super::{Binding, Cost, Dispatch, Source, Variant, state};
 use crate::error::Result;
 use crate::sample::RING_LEN;
 use crate::source;
@@ -35,5 +35,6 @@ pub fn sample_draw(tier: Tier, n_vocab: u32, buffers: &SampleBuffers) -> Result<
             Binding::read_write(buffers.ring, 0, u64::from(RING_LEN) * 4),
         ],
         workgroups: [1, 1, 1],
+        cost: Cost { fixed: candidate_bytes / 8, per_key: 0 },
     })
 }

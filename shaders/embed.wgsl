@@ -19,7 +19,7 @@ struct Params {
 @group(0) @binding(3) var<storage, read> weights: array<vec4<u32>>;
 @group(0) @binding(4) var<storage, read_write> x: array<vec4<f32>>;   // [tokens, cols / 4]
 
-fn put16(at: u32, q: mat4x4<f32>, d: f32, m: f32) {
+fn put16(at: u32, q: mat4x4<f32>, d: vec4<f32>, m: f32) {
     let offset = vec4<f32>(m * params.scale);
     let factor = d * params.scale;
     x[at] = q[0] * factor + offset;
@@ -41,6 +41,6 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
     }
     let w = load_w(0u, params.base + row * params.row_vec4, g, params.groups);
     let at = (t * params.groups + g) * 8u;
-    put16(at, w.q0, w.d.x, w.m.x);
-    put16(at + 4u, w.q1, w.d.y, w.m.y);
+    put16(at, w.q0, w.d0, w.m.x);
+    put16(at + 4u, w.q1, w.d1, w.m.y);
 }

@@ -27,14 +27,14 @@ struct Block {
 
 struct Row { a: mat4x4<f32>, b: mat4x4<f32> }
 
-fn scaled(q: mat4x4<f32>, d: f32, m: f32) -> mat4x4<f32> {
+fn scaled(q: mat4x4<f32>, d: vec4<f32>, m: f32) -> mat4x4<f32> {
     let offset = vec4<f32>(m);
     return mat4x4<f32>(q[0] * d + offset, q[1] * d + offset, q[2] * d + offset, q[3] * d + offset);
 }
 
 fn load_row(s: u32, row: u32, g: u32) -> Row {
     let w = load_w(params.segment[s].format, row_start(s, row), g, params.groups);
-    return Row(scaled(w.q0, w.d.x, w.m.x), scaled(w.q1, w.d.y, w.m.y));
+    return Row(scaled(w.q0, w.d0, w.m.x), scaled(w.q1, w.d1, w.m.y));
 }
 
 fn load_block(s: u32, row: u32, g: u32) -> Block {

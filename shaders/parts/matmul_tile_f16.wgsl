@@ -46,14 +46,14 @@ fn tile_load(i: u32, format: u32, start: u32, g: u32, t0: u32, n: u32) {
         let at = (i - TILE_TOKENS) * 8u;
         let m0 = vec4<f32>(w.m.x);
         let m1 = vec4<f32>(w.m.y);
-        tile_w[at + z] = vec4<f16>(w.q0[0] * w.d.x + m0);
-        tile_w[at + (1u ^ z)] = vec4<f16>(w.q0[1] * w.d.x + m0);
-        tile_w[at + (2u ^ z)] = vec4<f16>(w.q0[2] * w.d.x + m0);
-        tile_w[at + (3u ^ z)] = vec4<f16>(w.q0[3] * w.d.x + m0);
-        tile_w[at + (4u ^ z)] = vec4<f16>(w.q1[0] * w.d.y + m1);
-        tile_w[at + (5u ^ z)] = vec4<f16>(w.q1[1] * w.d.y + m1);
-        tile_w[at + (6u ^ z)] = vec4<f16>(w.q1[2] * w.d.y + m1);
-        tile_w[at + (7u ^ z)] = vec4<f16>(w.q1[3] * w.d.y + m1);
+        tile_w[at + z] = vec4<f16>(w.q0[0] * w.d0 + m0);
+        tile_w[at + (1u ^ z)] = vec4<f16>(w.q0[1] * w.d0 + m0);
+        tile_w[at + (2u ^ z)] = vec4<f16>(w.q0[2] * w.d0 + m0);
+        tile_w[at + (3u ^ z)] = vec4<f16>(w.q0[3] * w.d0 + m0);
+        tile_w[at + (4u ^ z)] = vec4<f16>(w.q1[0] * w.d1 + m1);
+        tile_w[at + (5u ^ z)] = vec4<f16>(w.q1[1] * w.d1 + m1);
+        tile_w[at + (6u ^ z)] = vec4<f16>(w.q1[2] * w.d1 + m1);
+        tile_w[at + (7u ^ z)] = vec4<f16>(w.q1[3] * w.d1 + m1);
     }
 }
 

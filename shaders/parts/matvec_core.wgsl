@@ -79,7 +79,7 @@ fn load_x(g: u32) -> X32 {
 fn dot32(w: W32, v: X32) -> f32 {
     let a = w.q0[0] * v.a[0] + w.q0[1] * v.a[1] + w.q0[2] * v.a[2] + w.q0[3] * v.a[3];
     let b = w.q1[0] * v.b[0] + w.q1[1] * v.b[1] + w.q1[2] * v.b[2] + w.q1[3] * v.b[3];
-    return dot(a * w.d.x + b * w.d.y, vec4<f32>(1.0)) + dot(w.m, v.sums);
+    return dot(a, w.d0) + dot(b, w.d1) + dot(w.m, v.sums);
 }
 
 // The dot products of one group of 32 with the rows of a task.

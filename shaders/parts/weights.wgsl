@@ -2,23 +2,35 @@
 // A kernel declares `weights: array<vec4<u32>>` (storage, read). A row of n groups of 32 weights is up to four streams one
 // after another, each padded to a vec4: quants | high bits | scales | block scales (src/quant/mod.rs).
 
-// 32 consecutive weights of a row: w[i] = d[i / 16] * q[i] + m[i / 16]. Column j of q0 is 4j .. 4j + 4, of q1 16 + 4j .. .
-// A kernel that sums x * w multiplies by d and m once for 16 weights: d * dot(q, x) + m * sum(x).
+// 32 consecutive weights of a row: component c of column j of q0 is weight 4j + c, of q1 16 + 4j + c, and
+//   w = d0[c] * q0[j][c] + m.x,   w = d1[c] * q1[j][c] + m.y
+// A kernel that sums x * w multiplies by d and m once for 16 weights: dot(d0, sum_j q0[j] * x[j]) + m.x * sum(x).
 struct W32 {
     q0: mat4x4<f32>,
     q1: mat4x4<f32>,
-    d: vec2<f32>,
+    d0: vec4<f32>,
+    d1: vec4<f32>,
     m: vec2<f32>,
 }
 
-// The four bytes of a word, unsigned and signed. Vector shifts, since naga makes four scalar extractions of unpack4xU8, which
-// doubles the time of a matvec on SwiftShader. By way of i32, since not every CPU converts u32 to f32 in one instruction.
-fn weights_u8(word: u32) -> vec4<f32> {
-    return vec4<f32>(vec4<i32>((vec4<u32>(word) >> vec4<u32>(0u, 8u, 16u, 24u)) & vec4<u32>(255u)));
+// Bytes are masked and not shifted: byte c of a word becomes a number 256^c times too large, which costs nothing, since its
+// component of d takes that back, exactly. A shift of every byte would cost a SIMD CPU a scalar shift for every lane: a matvec
+// on SwiftShader took twice the time. By way of i32, since not every CPU converts u32 to f32 in one instruction.
+const WEIGHTS_BYTE: vec4<f32> = vec4<f32>(1.0, 0x1p-8, 0x1p-16, 0x1p-24);
+
+// d for bytes.
+fn weights_byte_scale(d: f32) -> vec4<f32> {
+    return d * WEIGHTS_BYTE;
 }
 
+// The four bytes of a word, unsigned (below 128) and signed.
+fn weights_u8(word: u32) -> vec4<f32> {
+    return vec4<f32>(vec4<i32>(vec4<u32>(word) & vec4<u32>(0xffu, 0xff00u, 0xff0000u, 0xff000000u)));
+}
+
+// The lower three as byte + 128 first, since a mask cannot extend a sign.
 fn weights_i8(word: u32) -> vec4<f32> {
-    return vec4<f32>((vec4<i32>(bitcast<i32>(word)) << vec4<u32>(24u, 16u, 8u, 0u)) >> vec4<u32>(24u));
+    return weights_u8(word ^ 0x00808080u) - vec4<f32>(128.0, 32768.0, 8388608.0, 0.0);
 }
 
 // Sixteen consecutive weights, one a byte.

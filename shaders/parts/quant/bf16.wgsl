@@ -24,5 +24,5 @@ fn qa_sixteen(at: u32) -> mat4x4<f32> {
 // row: vec4 index of the row's start; g: group of 32 weights; n: groups in the row.
 fn qa_load(row: u32, g: u32, n: u32) -> W32 {
     let at = row + 4u * g;
-    return W32(qa_sixteen(at), qa_sixteen(at + 2u), vec2<f32>(1.0), vec2<f32>(0.0));
+    return W32(qa_sixteen(at), qa_sixteen(at + 2u), vec4<f32>(1.0), vec4<f32>(1.0), vec2<f32>());
 }

@@ -14,5 +14,6 @@ fn qa_load(row: u32, g: u32, n: u32) -> W32 {
     let b = qa_two(weights[at + 1u]);
     let c = qa_two(weights[at + 2u]);
     let e = qa_two(weights[at + 3u]);
-    return W32(mat4x4<f32>(a[0], a[1], b[0], b[1]), mat4x4<f32>(c[0], c[1], e[0], e[1]), vec2<f32>(1.0), vec2<f32>(0.0));
+    let one = vec4<f32>(1.0);
+    return W32(mat4x4<f32>(a[0], a[1], b[0], b[1]), mat4x4<f32>(c[0], c[1], e[0], e[1]), one, one, vec2<f32>());
 }

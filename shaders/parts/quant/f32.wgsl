@@ -12,5 +12,5 @@ fn qa_four(at: u32) -> mat4x4<f32> {
 // row: vec4 index of the row's start; g: group of 32 weights; n: groups in the row.
 fn qa_load(row: u32, g: u32, n: u32) -> W32 {
     let at = row + 8u * g;
-    return W32(qa_four(at), qa_four(at + 4u), vec2<f32>(1.0), vec2<f32>(0.0));
+    return W32(qa_four(at), qa_four(at + 4u), vec4<f32>(1.0), vec4<f32>(1.0), vec2<f32>());
 }

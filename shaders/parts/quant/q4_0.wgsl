@@ -7,7 +7,8 @@ fn qa_load(row: u32, g: u32, n: u32) -> W32 {
     return W32(
         weights_u8x16(weights_nibbles0(words)),
         weights_u8x16(weights_nibbles1(words)),
-        vec2<f32>(d),
+        weights_byte_scale(d),
+        weights_byte_scale(d),
         vec2<f32>(-8.0 * d),
     );
 }

@@ -9,7 +9,8 @@ fn qa_load(row: u32, g: u32, n: u32) -> W32 {
     return W32(
         weights_u8x16(weights_nibbles0(words)),
         weights_u8x16(weights_nibbles1(words)),
-        scales.xx,
+        weights_byte_scale(scales.x),
+        weights_byte_scale(scales.x),
         -scales.yy,
     );
 }

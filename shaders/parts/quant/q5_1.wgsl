@@ -8,7 +8,8 @@ fn qa_load(row: u32, g: u32, n: u32) -> W32 {
     return W32(
         weights_u8x16(weights_nibbles0(words) | weights_fifth0(high)),
         weights_u8x16(weights_nibbles1(words) | weights_fifth1(high)),
-        scales.xx,
+        weights_byte_scale(scales.x),
+        weights_byte_scale(scales.x),
         scales.yy,
     );
 }

@@ -20,7 +20,8 @@ fn qa_load(row: u32, g: u32, n: u32) -> W32 {
     return W32(
         weights_u8x16(weights_nibbles0(words) | qa_high(high.x)),
         weights_u8x16(weights_nibbles1(words) | qa_high(high.y)),
-        d,
+        weights_byte_scale(d.x),
+        weights_byte_scale(d.y),
         -32.0 * d,
     );
 }

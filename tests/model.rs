@@ -12,7 +12,7 @@ use common::{model, read_json, shared, skip};
 use pollster::block_on;
 
 /// Tiny models with f16 weights, which both references hold exactly.
-const FIXTURES: [&str; 4] = ["llama-spm", "llama3-rope-tied", "gemma3", "mistral"];
+const FIXTURES: [&str; 5] = ["llama-spm", "llama3-rope-tied", "gemma3", "mistral", "q-qwen3"];
 
 const TINY: f32 = 1e-3;
 const REAL: f32 = 5e-3;

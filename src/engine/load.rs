@@ -13,6 +13,8 @@ use crate::error::Result;
 use crate::gguf::Header;
 use crate::gpu::{AdapterReport, Buffers, Gpu, Prepared};
 use crate::kernels::attention::KvType;
+use crate::kernels::fill::{Pattern, fill};
+use crate::kernels::{Binding, BufferId, Recording};
 use crate::model::{self, Architecture, Plan, PlanOptions, UploadKind};
 use crate::quant;
 use crate::tensor::Tier;
@@ -210,7 +212,10 @@ impl Engine {
         let template = ChatTemplate::from_metadata(&header.metadata, &tokenizer)?;
 
         let buffers = gpu.create_buffers(&plan.buffers).await?;
-        upload_weights(source, &gpu, &header, &plan, &buffers, progress, cancel).await?;
+        match source.is_noise() {
+            true => noise_weights(&gpu, &plan, &buffers, progress, cancel).await?,
+            false => upload_weights(source, &gpu, &header, &plan, &buffers, progress, cancel).await?,
+        }
         upload_tables(source, &gpu, &header, &plan, &buffers).await?;
         let passes = prepare(&gpu, &plan, &buffers, progress, cancel).await?;
         let kv = KvCache::new(&plan.groups, plan.options.context_length);
@@ -321,6 +326,39 @@ async fn upload_weights(
             }
             progress(Progress { phase: "weights", loaded, total });
         }
+    }
+    gpu.flush(buffers).await
+}
+
+/// Weights of a synthetic model: noise in every matrix, norms of one.
+async fn noise_weights(
+    gpu: &Gpu,
+    plan: &Plan,
+    buffers: &Buffers,
+    progress: &mut dyn FnMut(Progress),
+    cancel: &dyn Fn() -> bool,
+) -> Result<()> {
+    let mut targets: Vec<(BufferId, UploadKind)> = plan.uploads.iter().map(|u| (u.buffer, u.kind)).collect();
+    targets.sort_unstable_by_key(|t| t.0);
+    targets.dedup_by_key(|t| t.0);
+    let bytes = |id: BufferId| plan.buffers[id.0 as usize].bytes;
+    let total = targets.iter().map(|t| bytes(t.0)).sum();
+    let (mut loaded, mut unflushed) = (0, 0);
+    for (id, kind) in targets {
+        check_cancel(cancel)?;
+        let pattern = match kind {
+            UploadKind::Matrix => Pattern::noise(id.0),
+            UploadKind::Vector => Pattern::float(1.0),
+        };
+        let dispatches = vec![fill(Binding::read_write(id, 0, bytes(id)), pattern)?];
+        gpu.submit(&[&gpu.prepare(&Recording { dispatches }, buffers).await?]);
+        loaded += bytes(id);
+        unflushed += bytes(id);
+        if unflushed >= FLUSH_BYTES {
+            gpu.flush(buffers).await?;
+            unflushed = 0;
+        }
+        progress(Progress { phase: "weights", loaded, total });
     }
     gpu.flush(buffers).await
 }

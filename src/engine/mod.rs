@@ -15,5 +15,5 @@ pub use generate::{Finish, Generated, Timings, TokenEvent, Usage};
 pub use load::{Engine, LoadOptions, ModelInfo, Progress, describe};
 pub use options::{GenerateOptions, Prompt};
 pub use score::Scored;
-pub use source::{ByteSource, Host, MemorySource, read_header};
+pub use source::{ByteSource, Host, MemorySource, NoiseSource, read_header};
 pub use words::Words;

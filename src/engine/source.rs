@@ -18,6 +18,11 @@ pub trait ByteSource {
     /// Fills `out` with the bytes from `offset` on, which the caller keeps within [`Self::len`].
     /// Errors: `network`, `integrity`, or `aborted` where the source was told to stop.
     async fn read(&self, offset: u64, out: &mut [u8]) -> Result<()>;
+
+    /// Whether there is nothing to read: the weights are noise, made on the device ([`model::synthetic`](crate::model::synthetic)).
+    fn is_noise(&self) -> bool {
+        false
+    }
 }
 
 /// Time and chance, as the host has them.
@@ -45,6 +50,23 @@ impl ByteSource for MemorySource {
         let bytes = start.checked_add(out.len()).and_then(|end| self.0.get(start..end));
         out.copy_from_slice(bytes.ok_or_else(|| err!(Internal, "reading {} bytes at {offset} of {}", out.len(), self.0.len()))?);
         Ok(())
+    }
+}
+
+/// The source of a synthetic model: it has a length and no bytes.
+pub struct NoiseSource(pub u64);
+
+impl ByteSource for NoiseSource {
+    fn len(&self) -> u64 {
+        self.0
+    }
+
+    async fn read(&self, offset: u64, _: &mut [u8]) -> Result<()> {
+        Err(err!(Internal, "a synthetic model has no bytes to read at {offset}"))
+    }
+
+    fn is_noise(&self) -> bool {
+        true
     }
 }
 

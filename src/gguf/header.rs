@@ -60,6 +60,24 @@ pub struct Header {
 }
 
 impl Header {
+    /// The header of a file that is not there: tensors (name, format, shape with ne0 first) at offsets as a writer of files
+    /// would choose them, from 0 on.
+    ///
+    /// # Errors
+    /// `bad-file` where a name comes twice or a row is no whole number of blocks.
+    pub fn lay_out(metadata: Metadata, tensors: Vec<(String, Format, Vec<u64>)>) -> Result<Self> {
+        let mut end = 0;
+        let place = |(name, format, shape): (String, Format, Vec<u64>)| {
+            let bytes = size_in_bytes(&name, format, &shape)?;
+            let offset = u64::next_multiple_of(end, DEFAULT_ALIGNMENT);
+            end = offset + bytes;
+            Ok(TensorInfo { name, format, shape, offset, bytes })
+        };
+        let tensors = tensors.into_iter().map(place).collect::<Result<Vec<_>>>()?;
+        let by_name = index(&tensors)?;
+        Ok(Self { version: 3, metadata, tensors, alignment: DEFAULT_ALIGNMENT, data_offset: 0, file_len: end, by_name })
+    }
+
     /// The tensor of this name.
     pub fn tensor(&self, name: &str) -> Option<&TensorInfo> {
         let at = self.by_name.binary_search_by(|&i| self.tensors[i as usize].name.as_str().cmp(name)).ok()?;

@@ -8,6 +8,7 @@ pub mod attention;
 pub mod attention_decode;
 pub mod attention_prefill;
 pub mod embed;
+pub mod fill;
 pub mod kv_append;
 mod link;
 pub mod matmul;
@@ -18,6 +19,7 @@ pub mod sample;
 pub mod sample_candidates;
 pub mod sample_draw;
 pub mod state;
+pub mod stream;
 
 pub use link::{Part, Source, Target, Variant};
 

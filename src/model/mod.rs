@@ -9,7 +9,9 @@ mod forward;
 mod gemma3;
 mod llama;
 mod plan;
+mod qwen3;
 mod rope;
+pub mod synthetic;
 
 pub use architecture::{Architecture, Facts};
 pub(crate) use plan::SPARE_BLOCKS;
@@ -23,7 +25,7 @@ use crate::gguf::Header;
 type Family = (&'static str, fn(&Facts<'_>) -> Result<Architecture>);
 
 /// Every family there is.
-const FAMILIES: [Family; 2] = [("llama", llama::read), ("gemma3", gemma3::read)];
+const FAMILIES: [Family; 3] = [("llama", llama::read), ("gemma3", gemma3::read), ("qwen3", qwen3::read)];
 
 /// The names of all families that are supported.
 pub fn families() -> impl Iterator<Item = &'static str> {

@@ -8,6 +8,7 @@ pub mod attention_decode;
 pub mod attention_prefill;
 pub mod case;
 pub mod embed;
+pub mod fill;
 pub mod kv_append;
 pub mod matmul;
 pub mod matvec;
@@ -15,6 +16,7 @@ mod memory;
 pub mod norm;
 pub mod sample_candidates;
 pub mod sample_draw;
+pub mod stream;
 pub mod weights;
 
 pub use activation::activation;
@@ -41,6 +43,8 @@ pub fn cases(tier: Tier) -> Result<Vec<case::Case>> {
         kv_append::cases(tier),
         attention_prefill::cases(tier),
         sample_draw::cases(tier)?,
+        fill::cases()?,
+        stream::cases(tier)?,
     ];
     Ok(lists.into_iter().flatten().collect())
 }
@@ -53,6 +57,8 @@ fn run(dispatch: &Dispatch, memory: &mut Memory) -> Result<()> {
         "attention_prefill" | "attention_prefill_cpu" => attention_prefill::attention_prefill(dispatch, memory),
         "sample_candidates" | "sample_candidates_strip" => sample_candidates::sample_candidates(dispatch, memory),
         "sample_draw" | "sample_draw_single" => sample_draw::sample_draw(dispatch, memory),
+        "fill" => fill::fill(dispatch, memory),
+        "stream" => stream::stream(dispatch, memory),
         "embed" => embed::embed(dispatch, memory),
         "norm" | "norm_rows" => norm::norm(dispatch, memory),
         "matmul" | "matmul_rows" => matmul::matmul(dispatch, memory),

@@ -324,7 +324,7 @@ impl Engine {
     }
 
     /// Blocks for positions `start..end`.
-    fn reserve(&mut self, start: u32, end: u32) -> Result<()> {
+    pub(super) fn reserve(&mut self, start: u32, end: u32) -> Result<()> {
         for (group, table) in self.kv.reserve(start, end)? {
             self.write(self.plan.groups[group].table.id, 0, &table)?;
         }

@@ -1,6 +1,8 @@
 //! The engine: loading, the KV cache, generation. One loader and one token loop serve the browser and the command line;
 //! bytes and time come in through [`ByteSource`] and [`Host`], which floor 5 implements.
 
+mod bandwidth;
+mod bench;
 mod generate;
 mod kv;
 mod load;
@@ -11,6 +13,8 @@ pub mod selftest;
 mod source;
 mod words;
 
+pub use bandwidth::bandwidth;
+pub use bench::{AtContext, BenchOptions, BenchReport, Device, Measured};
 pub use generate::{Finish, Generated, Timings, TokenEvent, Usage};
 pub use load::{Engine, LoadOptions, ModelInfo, Progress, describe};
 pub use options::{GenerateOptions, Prompt};

@@ -30,6 +30,8 @@ pub struct Counters {
     pub pipelines: u64,
     /// Buffers read back.
     pub readbacks: u64,
+    /// Writes from the CPU into a buffer.
+    pub writes: u64,
     /// Bytes of all buffers created and still held by a [`Buffers`] or a [`Prepared`], in total ever.
     pub buffer_bytes: u64,
 }
@@ -43,6 +45,7 @@ impl Counters {
             objects: self.objects - earlier.objects,
             pipelines: self.pipelines - earlier.pipelines,
             readbacks: self.readbacks - earlier.readbacks,
+            writes: self.writes - earlier.writes,
             buffer_bytes: self.buffer_bytes - earlier.buffer_bytes,
         }
     }
@@ -134,6 +137,7 @@ impl Gpu {
             return Err(err!(Internal, "writing {} bytes at {offset} into a buffer of {}", bytes.len(), buffer.size()));
         }
         self.queue.write_buffer(buffer, offset, bytes);
+        self.count(|c| c.writes += 1);
         Ok(())
     }
 

@@ -265,6 +265,16 @@ impl Plan {
         let row = self.embedding.first().map_or(0, |c| u64::from(c.matrix.row_vec4) * 16);
         layers.chain(head).map(bytes).sum::<u64>() + row
     }
+
+    /// Bytes of keys and values read for a token that sees `keys` keys, its own included.
+    pub fn kv_bytes_per_token(&self, keys: u32) -> u64 {
+        let of_layer = |layer| {
+            let shape = self.architecture.attention(layer, self.options.kv);
+            let seen = if shape.window > 0 { keys.min(shape.window) } else { keys };
+            shape.kv_block_bytes() / u64::from(KV_BLOCK) * u64::from(seen)
+        };
+        (0..self.architecture.n_layers).map(of_layer).sum()
+    }
 }
 
 struct Builder<'a> {

@@ -229,14 +229,24 @@ pub struct Generate {
 #[derive(Args)]
 pub struct Bench {
     /// A GGUF file.
-    pub model: PathBuf,
-    /// Tokens of the prompt.
-    #[arg(long, default_value_t = 128)]
-    pub prompt_tokens: u32,
-    /// Tokens to generate.
-    #[arg(long, default_value_t = 32)]
-    pub max_tokens: u32,
-    /// Runs; medians are reported.
-    #[arg(long, default_value_t = 3)]
-    pub runs: u32,
+    #[arg(required_unless_present = "synthetic")]
+    pub model: Option<PathBuf>,
+    /// A model by name instead, with noise for weights and nothing to download, such as llama-3.2-1b:q4_k.
+    #[arg(long, conflicts_with = "model")]
+    pub synthetic: Option<String>,
+    /// Context lengths, separated by commas; 0,512,2048,8192 by default, within the model's context.
+    #[arg(long)]
+    pub contexts: Option<Ids>,
+    /// Tokens of a prompt; 512 by default, on a CPU adapter 128.
+    #[arg(long)]
+    pub prompt_tokens: Option<u32>,
+    /// Tokens to decode after each context; 128 by default, on a CPU adapter 32.
+    #[arg(long)]
+    pub max_tokens: Option<u32>,
+    /// Runs; medians are reported. 3 by default.
+    #[arg(long)]
+    pub runs: Option<u32>,
+    /// Writes the JSON object into this file as well.
+    #[arg(long)]
+    pub out: Option<PathBuf>,
 }

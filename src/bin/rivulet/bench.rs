@@ -2,66 +2,97 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::rc::Rc;
 
 use pollster::block_on;
-use rivulet::engine::{GenerateOptions, Prompt, selftest};
+use rivulet::engine::{BenchOptions, BenchReport, ByteSource, Engine, NoiseSource, Progress, read_header, selftest};
 use rivulet::err;
 use rivulet::error::Result;
+use rivulet::gguf::Header;
 use rivulet::kernels::{Access, Target};
-use rivulet::reference::{self, case};
-use rivulet::sample::SamplingOptions;
+use rivulet::reference;
 use rivulet::tensor::Tier;
 use serde_json::json;
 
 use crate::Report;
 use crate::args::{Bench, Device};
-use crate::model::{gpu, load};
+use crate::host::{FileSource, System};
+use crate::model::{gpu, load_options};
 
-/// `bench`: rates as medians, and what a token costs in dispatches, submits, created objects and readbacks.
+/// `bench`: rates over context lengths, and what a token costs.
 pub fn bench(args: &Bench, device: &Device) -> Result<Report> {
-    let mut engine = load(&args.model, device)?;
-    let n_vocab = u64::from(engine.architecture().n_vocab);
-    let options = GenerateOptions {
-        max_tokens: Some(args.max_tokens.max(2)),
-        ignore_eos: true,
-        sampling: SamplingOptions { temperature: 0.0, ..Default::default() },
-        ..Default::default()
+    let options = BenchOptions {
+        contexts: args.contexts.as_ref().map(|c| c.0.clone()),
+        prompt_tokens: args.prompt_tokens,
+        max_tokens: args.max_tokens,
+        runs: args.runs,
     };
-    let mut noise = case::Noise(1);
-    let mut runs = Vec::new();
-    for _ in 0..args.runs.max(1) {
-        // A fresh prompt each time, so that nothing of it is cached.
-        let ids: Vec<u32> = (0..args.prompt_tokens.max(1)).map(|_| (noise.bits() % n_vocab) as u32).collect();
-        runs.push(block_on(engine.generate(&Prompt::Ids(ids), &options, &mut |_| {}, &|| false))?);
+    let report = match (&args.synthetic, &args.model) {
+        (Some(name), _) => {
+            let header = rivulet::model::synthetic::header(name)?;
+            let source = NoiseSource(header.file_len);
+            measure(header, &source, &options, device)?
+        }
+        (None, Some(path)) => {
+            let source = FileSource::open(path)?;
+            measure(block_on(read_header(&source))?, &source, &options, device)?
+        }
+        (None, None) => return Err(err!(BadOption, "bench: expected a model or --synthetic")),
+    };
+    let json = json!(report);
+    if let Some(path) = &args.out {
+        std::fs::write(path, format!("{json:#}\n")).map_err(|e| err!(BadOption, "writing {}: {e}", path.display()))?;
     }
-    let median = |value: fn(&rivulet::engine::Generated) -> f64| {
-        let mut values: Vec<f64> = runs.iter().map(value).collect();
-        values.sort_by(f64::total_cmp);
-        values.get(values.len() / 2).copied().unwrap_or(0.0)
+    Ok(Report::new(json, table(&report)))
+}
+
+fn measure(header: Header, source: &impl ByteSource, options: &BenchOptions, device: &Device) -> Result<BenchReport> {
+    let (gpu, load) = (Rc::new(gpu(device)?), load_options(device)?);
+    let mut progress = |p: Progress| {
+        if p.phase == "measure" {
+            eprintln!("run {} of {}", (p.loaded + 1).min(p.total), p.total);
+        }
     };
-    let last = runs.last().ok_or_else(|| err!(Internal, "no run"))?;
-    let tokens = f64::from(last.usage.completion_tokens.saturating_sub(1).max(1));
-    let per_token = |count: u64| count as f64 / tokens;
-    let decode_tps = median(|r| r.timings.decode_tps);
-    let bytes = engine.info().weight_bytes_per_token;
-    let report = engine.gpu().report();
-    let json = json!({
-        "adapter": report.name, "backend": report.backend, "tier": report.tier,
-        "model": engine.info().name, "quantization": engine.info().quantization,
-        "promptTokens": args.prompt_tokens, "maxTokens": args.max_tokens, "runs": runs.len(),
-        "prefillTps": median(|r| r.timings.prefill_tps), "decodeTps": decode_tps, "ttftMs": median(|r| r.timings.ttft_ms),
-        "loadMs": engine.load_ms(),
-        "bytesPerToken": bytes, "bandwidthGBps": bytes as f64 * decode_tps / 1e9,
-        "dispatchesPerToken": per_token(last.decode_cost.dispatches),
-        "submitsPerToken": per_token(last.decode_cost.submits),
-        "readbacksPerToken": per_token(last.decode_cost.readbacks),
-        "objectsCreatedPerToken": per_token(last.decode_cost.objects),
-        "layers": engine.architecture().n_layers,
-        "pipelines": engine.gpu().counters().pipelines,
-        "deviceBytes": engine.info().memory_bytes,
-    });
-    let text = format!("{json:#}");
-    Ok(Report::new(json, text))
+    let measured = Engine::bench(header, source, gpu, &load, options, Box::new(System::start()), &mut progress, &|| false);
+    Ok(block_on(measured)?.1)
+}
+
+/// A report for people.
+fn table(r: &BenchReport) -> String {
+    let mut text = format!(
+        "{} ({}), {} on {} ({})\nloaded in {:.0} ms, {:.0} MB on the device; its memory reads {:.1} GB/s\n\n\
+         context  prefill t/s  first token ms  decode t/s  MB a token  GB/s  share\n",
+        r.model,
+        r.quantization,
+        r.device.tier,
+        r.device.adapter,
+        r.device.backend,
+        r.load_ms,
+        r.peak_gpu_bytes as f64 / 1e6,
+        r.measured_bandwidth_g_bps,
+    );
+    for row in &r.contexts {
+        let m = row.measured;
+        text.push_str(&format!(
+            "{:7} {:12.1} {:15.0} {:11.2} {:11.1} {:5.1} {:5.0} %\n",
+            row.context,
+            m.prefill_tps,
+            m.ttft_ms,
+            m.decode_tps,
+            m.bytes_per_token as f64 / 1e6,
+            m.bandwidth_g_bps,
+            m.share * 100.0
+        ));
+    }
+    let m = r.first;
+    text.push_str(&format!(
+        "\na token: {:.1} dispatches, {:.2} submits, {:.2} readbacks, {:.2} writes, {:.2} objects created",
+        m.dispatches_per_token, m.submits_per_token, m.readbacks_per_token, m.writes_per_token, m.objects_created_per_token
+    ));
+    if !r.skipped_contexts.is_empty() {
+        text.push_str(&format!("\nbeyond the context of {}: {:?}", r.context_length, r.skipped_contexts));
+    }
+    text
 }
 
 /// `selftest`

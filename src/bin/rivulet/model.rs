@@ -23,7 +23,8 @@ pub fn gpu(device: &Device) -> Result<Gpu> {
     block_on(Gpu::request(GpuOptions { adapter: device.adapter.clone(), tier: device.tier.clone(), browser_subgroups: false }))
 }
 
-fn load_options(device: &Device) -> Result<LoadOptions> {
+/// The options of a load.
+pub fn load_options(device: &Device) -> Result<LoadOptions> {
     let mut options = Map::new();
     if let Some(n) = device.context_length {
         options.insert("contextLength".into(), n.into());

@@ -1,0 +1,106 @@
+//! What a measurement reports. No rate is looked at: only that all of it is there, and the counts are right.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // also outside of #[test]
+
+mod common;
+
+use std::time::Instant;
+
+use common::data;
+use common::models::gpu;
+use pollster::block_on;
+use rivulet::engine::{BenchOptions, BenchReport, Engine, Host, LoadOptions, MemorySource, Progress, read_header};
+use rivulet::error::{Code, Result};
+use rivulet::model::Architecture;
+use serde_json::{Value, json};
+
+struct Clock(Instant);
+
+impl Host for Clock {
+    fn now_ms(&self) -> f64 {
+        self.0.elapsed().as_secs_f64() * 1000.0
+    }
+
+    fn unix_seconds(&self) -> i64 {
+        0
+    }
+
+    fn entropy(&self) -> u64 {
+        0
+    }
+}
+
+fn bench(file: &str, options: Value, cancel: &dyn Fn() -> bool) -> Result<(Architecture, BenchReport, Vec<Progress>)> {
+    let source = MemorySource(std::fs::read(data(file)).unwrap());
+    let options: BenchOptions = serde_json::from_value(options).unwrap();
+    let load: LoadOptions = serde_json::from_value(json!({ "kvType": "f16" })).unwrap();
+    let mut seen = Vec::new();
+    let header = block_on(read_header(&source)).unwrap();
+    let host = Box::new(Clock(Instant::now()));
+    let gpu = gpu(None).unwrap();
+    let mut progress = |p| seen.push(p);
+    let (engine, report) = block_on(Engine::bench(header, &source, gpu, &load, &options, host, &mut progress, cancel))?;
+    Ok((engine.architecture().clone(), report, seen))
+}
+
+#[test]
+fn a_report_has_every_figure_and_the_right_counts() {
+    let options = json!({ "contexts": [64, 0, 100_000], "promptTokens": 40, "maxTokens": 9, "runs": 2 });
+    let (a, report, seen) = bench("models/q-llama/Q4_0.gguf", options, &|| false).unwrap();
+    let json = json!(report);
+    for name in [
+        "adapter",
+        "backend",
+        "tier",
+        "model",
+        "quantization",
+        "architecture",
+        "prefillTps",
+        "decodeTps",
+        "ttftMs",
+        "loadMs",
+        "bytesPerToken",
+        "bandwidthGBps",
+        "measuredBandwidthGBps",
+        "share",
+        "dispatchesPerToken",
+        "submitsPerToken",
+        "readbacksPerToken",
+        "writesPerToken",
+        "objectsCreatedPerToken",
+        "weightBytesPerToken",
+        "peakGpuBytes",
+        "pipelines",
+    ] {
+        assert!(!json[name].is_null(), "{name} is missing in {json:#}");
+    }
+    assert_eq!((json["kind"].as_str(), json["runs"].as_u64()), (Some("rivulet-bench"), Some(2)));
+    assert_eq!(json["skippedContexts"], json!([100_000]));
+    let rows = json["contexts"].as_array().unwrap();
+    assert_eq!(rows.iter().map(|r| r["context"].as_u64().unwrap()).collect::<Vec<_>>(), [64, 0]);
+    for row in rows {
+        assert_eq!(row["decodeTpsRuns"].as_array().unwrap().len(), 2);
+        assert_eq!(row["objectsCreatedPerToken"], 0.0);
+        assert!(row["decodeTps"].as_f64().unwrap() > 0.0 && row["prefillTps"].as_f64().unwrap() > 0.0);
+        assert!(row["readbacksPerToken"].as_f64().unwrap() <= 1.0);
+        assert!(row["dispatchesPerToken"].as_f64().unwrap() >= 4.0 * report.layers as f64);
+    }
+    // 64 tokens more of keys and values: 2 (k, v) × layers × heads × numbers × 2 bytes.
+    let each = 2 * u64::from(a.n_layers * a.n_kv_heads * a.head_dim) * 2;
+    let bytes = |row: usize| rows[row]["bytesPerToken"].as_u64().unwrap();
+    assert_eq!(bytes(0) - bytes(1), 64 * each);
+    assert_eq!(bytes(1), report.weight_bytes_per_token + (1 + 9 / 2) * each);
+    let phases: Vec<&str> = seen.iter().map(|p| p.phase).collect();
+    assert_eq!((phases.first(), phases.last()), (Some(&"bandwidth"), Some(&"measure")));
+    assert_eq!(phases.iter().filter(|p| **p == "measure").count(), 2 * 2 + 1);
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused() {
+    let code = |options: Value| bench("models/q-llama/Q4_0.gguf", options, &|| false).map(|r| r.1).unwrap_err().code;
+    assert_eq!(code(json!({ "contexts": [] })), Code::BadOption);
+    assert_eq!(code(json!({ "maxTokens": 1 })), Code::BadOption);
+    assert_eq!(code(json!({ "contexts": [1_000_000], "promptTokens": 2, "maxTokens": 2 })), Code::ContextOverflow);
+    let aborted = bench("models/q-llama/Q4_0.gguf", json!({}), &|| true).map(|r| r.1).unwrap_err();
+    assert_eq!(aborted.code, Code::Aborted);
+    assert!(serde_json::from_value::<BenchOptions>(json!({ "context": [0] })).is_err(), "an unknown name");
+}

@@ -2,9 +2,10 @@
 //
 //   att[h] = sum over keys j of softmax_j(cap(scale * q[h]·k[j])) v[j],   j in first_key(pos)..=pos
 //
-// A workgroup takes one kv head and up to four of the query heads that share it. An invocation takes every WG-th run
-// of four keys, for all those heads: what belongs to a head is a component of a vec4. It keeps its own maximum, total
-// and output; only at the end do they meet. The new key and value come from `qkv`, and the first invocation begins with them.
+// A workgroup takes one kv head, up to four of the query heads that share it, and one split of the keys. An invocation
+// takes every WG-th run of four keys, for all those heads: what belongs to a head is a component of a vec4. It keeps its
+// own maximum, total and output; only at the end do they meet. The new key and value come from `qkv`: in their split the first
+// invocation begins with them. Splits: see attention_decode.
 //
 // Here barriers pay. The obvious kernel without any, an invocation per head and slice of the output, computes every
 // score once a slice: for SmolLM2 at position 1000 its 30 layers took 139 ms of CPU time on lavapipe and 538 ms on
@@ -17,11 +18,11 @@
 @group(0) @binding(2) var<storage, read> qkv: array<vec4<f32>>;        // (q | k | v)
 @group(0) @binding(3) var<storage, read_write> kv: array<Kv4>;         // (blocks, K | V, n_kv_heads, 32, head_dim)
 @group(0) @binding(4) var<storage, read> blocks: array<u32>;           // logical to physical block
-@group(0) @binding(5) var<storage, read_write> att: array<vec4<f32>>;  // (n_heads, head_dim)
+@group(0) @binding(5) var<storage, read_write> att: array<vec4<f32>>;  // (n_heads, head_dim), or parts (attention_reduce)
 @group(0) @binding(6) var<storage, read> rope_table: array<vec2<f32>>; // (context, rot_dim / 2)
 @group(0) @binding(7) var<storage, read> qk_norm: array<vec4<f32>>;    // (q | k, head_dim)
 
-// From the linker: HEADS, query heads of a workgroup (1 to 4); WG.
+// From the linker: HEADS, query heads of a workgroup (1 to 4); WG; PARTIAL.
 const CHUNKS: u32 = (GROUP + HEADS - 1u) / HEADS; // workgroups of a kv head
 
 var<workgroup> made: array<vec4<f32>, (HEADS + 1u) * D4>; // the queries, scaled, and the new key
@@ -60,6 +61,11 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
         return;
     }
     let pos = state[1];
+    let split = workgroup.y;
+    if (split > last_split(pos)) {
+        return;
+    }
+    let has_new = split == last_split(pos);
     let kv_head = workgroup.x / CHUNKS;
     let chunk = workgroup.x % CHUNKS;
     let first_head = kv_head * GROUP + chunk * HEADS;
@@ -75,7 +81,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
             if (is_k) {
                 let k = kv_pack(x);
                 x = kv_unpack(k); // as later tokens will see it
-                if (chunk == 0u) {
+                if (has_new && chunk == 0u) {
                     kv[new_row + d] = k;
                     kv[new_row + V_OFFSET + d] = kv_pack(qkv[v_at + d]);
                 }
@@ -90,7 +96,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     var out: array<vec4<f32>, HEADS * D4>;
     var top = vec4<f32>(NEVER);
     var total = vec4<f32>();
-    if (i == 0u) {
+    if (has_new && i == 0u) {
         var score = vec4<f32>();
         for (var d = 0u; d < params.d4; d++) {
             score += dots4(d, made[HEADS * D4 + d]);
@@ -105,7 +111,9 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     // Four keys, which lie in one block. Those out of sight weigh nothing: each run has one in sight, so `higher` is
     // a true score.
     let first = first_key(pos);
-    for (var key = (first & ~3u) + 4u * i; key < pos; key += 4u * WG) {
+    let start = first_block_key(pos) + split * params.span;
+    let end = select(start + params.span, pos, has_new);
+    for (var key = max(start, first & ~3u) + 4u * i; key < end; key += 4u * WG) {
         let row = key_row(blocks[key / KV_BLOCK], kv_head, key % KV_BLOCK);
         var s0 = vec4<f32>();
         var s1 = vec4<f32>();
@@ -119,9 +127,9 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
         }
         let never = vec4<f32>(NEVER);
         s0 = select(never, capped4(s0), vec4<bool>(key >= first));
-        s1 = select(never, capped4(s1), vec4<bool>(key + 1u >= first && key + 1u < pos));
-        s2 = select(never, capped4(s2), vec4<bool>(key + 2u >= first && key + 2u < pos));
-        s3 = select(never, capped4(s3), vec4<bool>(key + 3u >= first && key + 3u < pos));
+        s1 = select(never, capped4(s1), vec4<bool>(key + 1u >= first && key + 1u < end));
+        s2 = select(never, capped4(s2), vec4<bool>(key + 2u >= first && key + 2u < end));
+        s3 = select(never, capped4(s3), vec4<bool>(key + 3u >= first && key + 3u < end));
         let higher = max(top, max(max(s0, s1), max(s2, s3)));
         let fade = exp(top - higher);
         s0 = exp(s0 - higher);
@@ -161,7 +169,15 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     for (var n = 0u; n < WG; n++) {
         total += totals[n] * exp(tops[n] - highest);
     }
-    let share = exp(top - highest) / total;
+    var share = exp(top - highest);
+    var head_stride = D4;
+    var at = first_head * D4;
+    if (PARTIAL == 0u) {
+        share /= total;
+    } else {
+        head_stride = params.splits * (D4 + 1u);
+        at = first_head * head_stride + split * (D4 + 1u);
+    }
     for (var h = 0u; h < heads; h++) {
         for (var d = 0u; d < params.d4; d++) {
             outs[i * D4 + d] = out[h * D4 + d] * share[h];
@@ -172,7 +188,10 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
             for (var n = 1u; n < WG; n++) {
                 sum += outs[n * D4 + d];
             }
-            att[(first_head + h) * D4 + d] = sum;
+            att[at + h * head_stride + d] = sum;
+        }
+        if (PARTIAL != 0u && i == 0u) {
+            att[at + h * head_stride + D4] = vec4<f32>(highest[h], total[h], 0.0, 0.0);
         }
         workgroupBarrier();
     }

@@ -7,9 +7,14 @@
 
 mod common;
 
-use common::models::{Golden, engine, greedy, logits_of, numbers, sure_steps};
+use common::models::{Golden, engine, gpu, greedy, logits_of, numbers, sure_steps};
 use common::{model, read_json, shared, skip};
 use pollster::block_on;
+use rivulet::engine::{Engine, GenerateOptions, LoadOptions, MemorySource, Prompt, read_header};
+use rivulet::kernels::attention::{KvType, SplitRule};
+use rivulet::model::{Plan, PlanOptions};
+use rivulet::sample::SamplingOptions;
+use rivulet::tensor::Tier;
 
 /// Tiny models with f16 weights, which both references hold exactly.
 const FIXTURES: [&str; 5] = ["llama-spm", "llama3-rope-tied", "gemma3", "mistral", "q-qwen3"];
@@ -66,7 +71,7 @@ fn tiny_models_equal_transformers() {
         let worst = check_fixture(name, &golden, "f16", "cpu+base", TINY_F16);
         println!("{name} cpu+base: f16 cache {worst:.1e}");
         for tier in ["gpu+f16+subgroup", "gpu+subgroup"] {
-            match common::models::gpu(Some(tier)) {
+            match gpu(Some(tier)) {
                 Ok(_) => println!("{name} {tier}: {:.1e}", check_fixture(name, &golden, "f32", tier, TINY_F16)),
                 Err(_) => skip("tiny_models_equal_transformers", &format!("this adapter has no tier {tier}")),
             }
@@ -99,6 +104,57 @@ fn quantised_models_equal_the_reference_on_their_dequantised_weights() {
         played += 1;
     }
     assert!(played >= 8, "only {played} formats were played");
+}
+
+/// Greedy tokens of a long answer and their log-probabilities.
+fn path(engine: &mut Engine, n: u32) -> Vec<(u32, f32)> {
+    let sampling = SamplingOptions { temperature: 0.0, ..Default::default() };
+    let options = GenerateOptions { max_tokens: Some(n), ignore_eos: true, sampling, ..Default::default() };
+    let mut steps = Vec::new();
+    block_on(engine.generate(&Prompt::Ids(vec![5, 6, 7]), &options, &mut |t| steps.push((t.id, t.logprob)), &|| false)).unwrap();
+    steps
+}
+
+/// However the keys are shared out, and from whichever bucket a decode pass comes: the answer is the same.
+#[test]
+fn splits_and_buckets_change_nothing() {
+    for name in ["llama-spm", "gemma3"] {
+        let file = std::fs::read(common::data(&format!("models/{name}/model.gguf"))).unwrap();
+        for tier in BASE_TIERS {
+            // In buckets up to 8, 32, 128 and 512 positions; Gemma's window of 32 keys takes two splits.
+            let small = SplitRule { whole: 8, least: 32, workgroups: 64 };
+            let paths = [None, Some(small)].map(|split_rule| {
+                let options = LoadOptions { split_rule, ..Default::default() };
+                path(&mut common::models::load(MemorySource(file.clone()), gpu(Some(tier)).unwrap(), &options).unwrap(), 140)
+            });
+            for (step, (whole, split)) in paths[0].iter().zip(&paths[1]).enumerate() {
+                let near = whole.0 == split.0 && (whole.1 - split.1).abs() < TINY;
+                assert!(near, "{name} {tier} step {step}: {whole:?} in one split, {split:?} in several");
+            }
+            assert_eq!(paths[1].len(), 140);
+        }
+    }
+}
+
+/// The dispatches of a decode pass by its bucket: 5 a layer and the embedding, one more a layer that is split.
+#[test]
+fn a_token_takes_few_dispatches() {
+    let file = "SmolLM2-135M-Instruct.Q4_1.gguf";
+    let Some(path) = model(file) else {
+        return skip("a_token_takes_few_dispatches", "needs RIVULET_MODELS");
+    };
+    let header = block_on(read_header(&MemorySource(std::fs::read(path).unwrap()))).unwrap();
+    let plan = |tier| {
+        let options =
+            PlanOptions { tier, context_length: 8192, kv: KvType::F16, max_prefill: 64, split_rule: SplitRule::of(tier) };
+        Plan::new(rivulet::model::read(&header).unwrap(), &header, options).unwrap()
+    };
+    let counts = |plan: &Plan| -> Vec<(u32, usize)> {
+        plan.decode_buckets().into_iter().map(|end| (end, plan.decode(end).unwrap().dispatches.len())).collect()
+    };
+    let plan = plan(Tier::BASE);
+    assert_eq!(counts(&plan), [(512, 151), (2048, 181), (8192, 181)]);
+    assert_eq!(plan.head().unwrap().dispatches.len() + plan.sample().unwrap().dispatches.len(), 3);
 }
 
 /// Logits, greedy paths and perplexity of a real model.

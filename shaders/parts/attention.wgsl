@@ -1,4 +1,4 @@
-// What the three attention kernels share: their parameters, the places of heads in `qkv` and of rows in the KV pool,
+// What the attention kernels share: their parameters, the places of heads in `qkv` and of rows in the KV pool,
 // which keys a query sees, and the score.
 // From the linker: N_HEADS, N_KV_HEADS, HEAD_DIM (a multiple of 8). A kernel declares `state` and `params: Params`.
 
@@ -8,6 +8,8 @@ struct Params {
     eps: f32,     // of the RMS norm of q and k
     window: u32,  // 0: none; else a query at p sees the keys at (p - window, p]
     d4: u32,      // D4 again, for loops that a driver must not unroll: lavapipe took minutes over them, for no speed
+    span: u32,    // decode: keys of a split, a multiple of KV_BLOCK
+    splits: u32,  // decode: splits of a head's keys, those beyond the position among them
 }
 
 const D4: u32 = HEAD_DIM / 4u;                         // a head, in vec4
@@ -24,6 +26,16 @@ fn key_row(block: u32, kv_head: u32, slot: u32) -> u32 {
 // The first position that a query at `pos` sees.
 fn first_key(pos: u32) -> u32 {
     return select(0u, pos + 1u - params.window, params.window != 0u && pos >= params.window);
+}
+
+// Decode's splits lie one after another from the first block in sight on. Those up to the new key's have one key at least
+// to see; those behind it have none, and nothing to do.
+fn first_block_key(pos: u32) -> u32 {
+    return first_key(pos) & ~(KV_BLOCK - 1u);
+}
+
+fn last_split(pos: u32) -> u32 {
+    return (pos - first_block_key(pos)) / params.span;
 }
 
 // tanh's argument is clamped: SwiftShader's tanh(90) is NaN.

@@ -209,11 +209,11 @@ impl Engine {
         self.begin_pass(&ids[last as usize..], last)?;
         self.write(self.plan.ids.state.id, 0, &request.header()?)?;
 
-        let mut steps = 0; // the first readback brings the prompt's own token
+        let (mut pos, mut steps) = (last, 0); // the first readback brings the prompt's own token
         let mut first = None;
         let finish = loop {
             let before = self.host.now_ms();
-            let words = self.play(&self.group(steps, request.n_tokens)?).await?;
+            let words = self.play(&self.group(pos, steps, request.n_tokens)?).await?;
             let now = self.host.now_ms();
             first.get_or_insert((now, self.gpu.counters()));
             let mut stopped = answer.take_all(&words, self.tokenizer(), &end_ids, on_token);
@@ -236,7 +236,7 @@ impl Engine {
             steps = if on_cpu || steps == 0 { 1 } else { next_group(steps, now - before) };
             steps = steps.min(request.remaining - answer.taken); // more than 0, or the device had said Length
             // The last token's own keys and values come with the next step.
-            let pos = answer.history.len() as u32 - 1;
+            pos = answer.history.len() as u32 - 1;
             self.reserve(pos, (pos + steps).min(self.kv.context_length()))?;
         };
         let ended = self.host.now_ms();
@@ -276,7 +276,7 @@ impl Engine {
             check_cancel(cancel)?;
             self.begin_pass(&ids[pos as usize..(pos + chunk) as usize], pos)?;
             self.write(self.plan.ids.state.id, 0, &[Done::Running as u32, pos, chunk])?;
-            self.play(&[self.pass(chunk)?]).await?;
+            self.play(&[self.pass(pos, chunk)?]).await?;
             pos += chunk;
             self.cached = ids[..pos as usize].to_vec();
         }
@@ -290,22 +290,21 @@ impl Engine {
         self.write(self.plan.ids.ids.id, 0, ids)
     }
 
-    /// The pass for this many tokens.
-    pub(super) fn pass(&self, tokens: u32) -> Result<&Prepared> {
+    /// The pass for this many tokens, the first at `pos`.
+    pub(super) fn pass(&self, pos: u32, tokens: u32) -> Result<&Prepared> {
         if tokens == 1 {
-            return Ok(&self.passes.decode);
+            return self.passes.decode(pos + 1);
         }
         let fits = self.passes.prefill.iter().find(|p| p.0 >= tokens);
         fits.map(|p| &p.1).ok_or_else(|| err!(Internal, "no pass takes {tokens} tokens"))
     }
 
-    /// What is played before a readback: decode steps, or for none of them the end of the prompt.
-    fn group(&self, steps: u32, prompt_tokens: u32) -> Result<Vec<&Prepared>> {
-        let step = [&self.passes.decode, &self.passes.head, &self.passes.sample];
-        match steps {
-            0 => Ok(vec![self.pass(prompt_tokens)?, &self.passes.head, &self.passes.sample]),
-            _ => Ok(step.into_iter().cycle().take(steps as usize * step.len()).collect()),
-        }
+    /// What is played before a readback: decode steps from `pos` on, or for none of them the end of the prompt, which
+    /// begins there.
+    fn group(&self, pos: u32, steps: u32, prompt_tokens: u32) -> Result<Vec<&Prepared>> {
+        let pass = if steps == 0 { self.pass(pos, prompt_tokens)? } else { self.passes.decode(pos + steps)? };
+        let step = [pass, &self.passes.head, &self.passes.sample];
+        Ok(step.into_iter().cycle().take(steps.max(1) as usize * step.len()).collect())
     }
 
     /// Plays passes in one submit and reads the state back.

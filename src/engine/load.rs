@@ -12,7 +12,7 @@ use crate::err;
 use crate::error::Result;
 use crate::gguf::Header;
 use crate::gpu::{AdapterReport, Buffers, Gpu, Prepared};
-use crate::kernels::attention::KvType;
+use crate::kernels::attention::{KvType, SplitRule};
 use crate::kernels::fill::{Pattern, fill};
 use crate::kernels::{Binding, BufferId, Recording};
 use crate::model::{self, Architecture, Plan, PlanOptions, UploadKind};
@@ -44,6 +44,9 @@ pub struct LoadOptions {
     pub context_length: Option<u32>,
     /// How keys and values are stored. `None`: f16.
     pub kv_type: Option<KvType>,
+    /// How decode shares keys out over workgroups; `None`: by the device. Not for users: tests and tuning ask for other ones.
+    #[serde(skip)]
+    pub split_rule: Option<SplitRule>,
 }
 
 /// How far a load has come.
@@ -104,7 +107,9 @@ fn plan(header: &Header, tier: Tier, options: &LoadOptions) -> Result<Plan> {
         None => architecture.context_length.min(DEFAULT_CONTEXT),
     };
     let max_prefill = if tier.cpu { PREFILL_CPU } else { PREFILL }.min(context_length);
-    let options = PlanOptions { tier, context_length, kv: options.kv_type.unwrap_or_default(), max_prefill };
+    let kv = options.kv_type.unwrap_or_default();
+    let split_rule = options.split_rule.unwrap_or(SplitRule::of(tier));
+    let options = PlanOptions { tier, context_length, kv, max_prefill, split_rule };
     Plan::new(architecture, header, options)
 }
 
@@ -144,14 +149,22 @@ fn info(header: &Header, plan: &Plan, adapter: Option<AdapterReport>) -> ModelIn
 
 /// The recordings of a model, ready to be played.
 pub(super) struct Passes {
-    /// One token.
-    pub decode: Prepared,
+    /// One token, by the most positions of the sequence with it, ascending.
+    decode: Vec<(u32, Prepared)>,
     /// Prefill passes by the most tokens they take, ascending.
     pub prefill: Vec<(u32, Prepared)>,
     /// The last token's logits.
     pub head: Prepared,
     /// A token from the logits.
     pub sample: Prepared,
+}
+
+impl Passes {
+    /// The pass over one token of a sequence that with it has `positions` tokens.
+    pub(super) fn decode(&self, positions: u32) -> Result<&Prepared> {
+        let fits = self.decode.iter().find(|pass| pass.0 >= positions);
+        fits.map(|pass| &pass.1).ok_or_else(|| err!(Internal, "no decode pass takes {positions} positions"))
+    }
 }
 
 /// A loaded model.
@@ -396,15 +409,19 @@ async fn prepare(
 ) -> Result<Passes> {
     let max = plan.options.max_prefill;
     let buckets: Vec<u32> = [max / 4, max].into_iter().filter(|tokens| *tokens > 1).collect();
-    let total = buckets.len() as u64 + 3;
+    let decode_buckets = plan.decode_buckets();
+    let total = (buckets.len() + decode_buckets.len()) as u64 + 2;
     let mut loaded = 0;
     let mut report = |progress: &mut dyn FnMut(Progress)| {
         progress(Progress { phase: "kernels", loaded, total });
         loaded += 1;
         check_cancel(cancel)
     };
-    report(progress)?;
-    let decode = gpu.prepare(&plan.decode()?, buffers).await?;
+    let mut decode = Vec::new();
+    for positions in decode_buckets {
+        report(progress)?;
+        decode.push((positions, gpu.prepare(&plan.decode(positions)?, buffers).await?));
+    }
     report(progress)?;
     let head = gpu.prepare(&plan.head()?, buffers).await?;
     report(progress)?;

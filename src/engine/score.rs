@@ -39,7 +39,7 @@ impl Engine {
             let n = part.len() as u32;
             self.begin_pass(part, pos)?;
             self.write(self.plan.ids.state.id, 0, &[Done::Running as u32, pos, n])?;
-            self.gpu.submit(&[self.pass(n)?]);
+            self.gpu.submit(&[self.pass(pos, n)?]);
             // The head takes the last token of a pass, so each row in turn is called the last.
             let is_last = (pos + n) as usize == ids.len();
             let rows = if all { 1..=n } else { n..=if is_last { n } else { 0 } };

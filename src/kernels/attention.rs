@@ -1,14 +1,16 @@
 //! What the attention kernels share: the shape of a layer's attention, the buffers it works on, and the KV pool's sizes.
 //!
-//! Decode takes one dispatch, [`attention_decode`](super::attention_decode::attention_decode). Prefill takes two, since
+//! Decode takes one dispatch, [`attention_decode`](super::attention_decode::attention_decode), and with more than one split of
+//! the keys a second, [`attention_reduce`](super::attention_reduce::attention_reduce). Prefill takes two, since
 //! workgroups of one dispatch have no order among them: [`kv_append`](super::kv_append::kv_append) and then
 //! [`attention_prefill`](super::attention_prefill::attention_prefill).
 
 use super::{Access, Binding, Cost, Source, Variant};
 use crate::error::Result;
+use crate::tensor::Tier;
 use crate::{err, source};
 
-const ATTENTION: Source = source!("parts/attention");
+pub(super) const ATTENTION: Source = source!("parts/attention");
 const QK_NORM: Source = source!("parts/qk_norm");
 const ROPE_NONE: Source = source!("parts/rope_none");
 const ROPE_INTERLEAVED: Source = source!("parts/rope_interleaved");
@@ -130,10 +132,27 @@ impl AttentionShape {
         }
     }
 
-    /// The words of `Params` in `shaders/parts/attention.wgsl`.
-    pub(super) fn params(&self) -> Vec<u32> {
+    /// The words of `Params` in `shaders/parts/attention.wgsl`; `splits` is decode's.
+    pub(super) fn params(&self, splits: Splits) -> Vec<u32> {
         let eps = self.qk_norm_eps.unwrap_or(0.0);
-        vec![self.scale.to_bits(), self.softcap.to_bits(), eps.to_bits(), self.window, self.head_dim / 4]
+        let words = [self.scale.to_bits(), self.softcap.to_bits(), eps.to_bits(), self.window, self.head_dim / 4];
+        [&words[..], &[splits.span, splits.count]].concat()
+    }
+
+    /// Bytes of what the splits of a token's heads leave to be merged: each head's output, its maximum and its total.
+    pub fn parts_bytes(&self, splits: Splits) -> u64 {
+        match splits.count {
+            1 => 0,
+            count => u64::from(self.n_heads) * u64::from(count) * (u64::from(self.head_dim) + 4) * 4,
+        }
+    }
+
+    /// A variant of `kernel` with the shape's constants.
+    pub(super) fn sized(&self, kernel: Source) -> Variant {
+        Variant::new(kernel, &[ATTENTION])
+            .constant("N_HEADS", self.n_heads)
+            .constant("N_KV_HEADS", self.n_kv_heads)
+            .constant("HEAD_DIM", self.head_dim)
     }
 
     /// A variant of `kernel` with the shape's constants, the pool's element type and, where q and k are made, RoPE.
@@ -142,10 +161,7 @@ impl AttentionShape {
             KvType::F32 => KV_F32,
             KvType::F16 => KV_F16,
         };
-        let variant = Variant::new(kernel, &[ATTENTION, kv])
-            .constant("N_HEADS", self.n_heads)
-            .constant("N_KV_HEADS", self.n_kv_heads)
-            .constant("HEAD_DIM", self.head_dim);
+        let variant = self.sized(kernel).with(kv);
         if !makes_qk {
             return variant;
         }
@@ -160,6 +176,56 @@ impl AttentionShape {
             .constant("QK_NORM", self.qk_norm_eps.is_some().into())
             .with(QK_NORM)
             .with(rope)
+    }
+}
+
+/// How decode shares a layer's keys out: split s takes the keys from `s * span` on, counted from the first block in sight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Splits {
+    /// Splits of a head's keys; 1: the result needs no merging.
+    pub count: u32,
+    /// Keys of a split, a multiple of [`KV_BLOCK`].
+    pub span: u32,
+}
+
+impl Splits {
+    /// All keys in one.
+    pub const ONE: Splits = Splits { count: 1, span: u32::MAX };
+}
+
+/// By which rule [`Splits`] are chosen: a GPU wants two to four workgroups a core, but a split costs a dispatch that merges, and
+/// each workgroup norms and rotates the queries again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SplitRule {
+    /// Up to so many keys stay in one split; also where the buckets of decode begin.
+    pub whole: u32,
+    /// The least span.
+    pub least: u32,
+    /// Workgroups to aim for.
+    pub workgroups: u32,
+}
+
+impl SplitRule {
+    /// The rule of a device. On CPU adapters the few workgroups that there are keep the cores busy.
+    pub fn of(tier: Tier) -> Self {
+        let whole = if tier.cpu { u32::MAX } else { 512 };
+        Self { whole, least: 256, workgroups: 96 }
+    }
+
+    /// The splits of a layer whose heads take `workgroups` workgroups, for sequences of up to `positions` tokens.
+    pub fn splits(self, shape: &AttentionShape, workgroups: u32, positions: u32) -> Splits {
+        let seen = if shape.window == 0 { positions } else { positions.min(shape.window) };
+        if seen <= self.whole {
+            return Splits::ONE;
+        }
+        let most = (self.workgroups / workgroups.max(1)).max(1);
+        let span = seen.div_ceil(most).max(self.least).next_multiple_of(KV_BLOCK);
+        // A window begins anywhere in its first block.
+        let reach = if shape.window == 0 { seen } else { seen + KV_BLOCK - 1 };
+        match reach.div_ceil(span) {
+            1 => Splits::ONE,
+            count => Splits { count, span },
+        }
     }
 }
 
@@ -180,6 +246,8 @@ pub struct AttentionBuffers {
     pub blocks: Binding,
     /// f32 (T, n_heads, head_dim): the result.
     pub att: Binding,
+    /// f32 (n_heads, splits, head_dim + 4): what decode's splits leave, [`AttentionShape::parts_bytes`]; used with more than one.
+    pub parts: Binding,
 }
 
 impl AttentionBuffers {

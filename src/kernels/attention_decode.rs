@@ -1,6 +1,7 @@
 //! Attention of one new token: norm and rotation of q and k, the append to the KV pool, softmax and the sum of values.
 
-use super::attention::{AttentionBuffers, AttentionShape, reads, writes};
+use super::attention::{AttentionBuffers, AttentionShape, SplitRule, Splits, reads, writes};
+use super::attention_reduce::attention_reduce;
 use super::{Dispatch, Source};
 use crate::source;
 use crate::tensor::Tier;
@@ -8,19 +9,36 @@ use crate::tensor::Tier;
 const WORKGROUP: Source = source!("attention_decode");
 const CPU: Source = source!("attention_decode_cpu");
 
-/// `att` of the token at `state`'s position; appends its key and value to the pool. One dispatch.
-pub fn attention_decode(tier: Tier, shape: &AttentionShape, buffers: &AttentionBuffers) -> Dispatch {
-    let b = buffers;
-    let mut bindings = vec![reads(b.state), reads(b.qkv), writes(b.kv), reads(b.blocks), writes(b.att)];
-    bindings.extend(b.rope_and_norm());
-    // Up to four heads to a workgroup, shared out evenly: a group of 6 becomes 3 and 3.
-    // On CPU adapters fewer of large heads: each output lies in the invocation, and lavapipe compiles 4 x 256 of it for 7 s.
-    let group = shape.group();
+/// Up to four heads to a workgroup, shared out evenly: a group of 6 becomes 3 and 3.
+/// On CPU adapters fewer of large heads: each output lies in the invocation, and lavapipe compiles 4 x 256 of it for 7 s.
+/// Gives the workgroups of a kv head.
+fn chunks(tier: Tier, shape: &AttentionShape) -> u32 {
     let most = if tier.cpu { (512 / shape.head_dim).clamp(1, 4) } else { 4 };
-    let chunks = group.div_ceil(most);
-    let heads = group.div_ceil(chunks);
-    let variant = shape.variant(if tier.cpu { CPU } else { WORKGROUP }, true).constant("HEADS", heads);
+    shape.group().div_ceil(most)
+}
+
+/// The splits of a layer's keys for sequences of up to `positions` tokens.
+pub fn splits(tier: Tier, shape: &AttentionShape, rule: SplitRule, positions: u32) -> Splits {
+    rule.splits(shape, shape.n_kv_heads * chunks(tier, shape), positions)
+}
+
+/// `att` of the token at `state`'s position; appends its key and value to the pool. One dispatch, and with more than one split
+/// another that merges them.
+pub fn attention_decode(tier: Tier, shape: &AttentionShape, buffers: &AttentionBuffers, splits: Splits) -> Vec<Dispatch> {
+    let b = buffers;
+    let out = if splits.count > 1 { b.parts } else { b.att };
+    let mut bindings = vec![reads(b.state), reads(b.qkv), writes(b.kv), reads(b.blocks), writes(out)];
+    bindings.extend(b.rope_and_norm());
+    let chunks = chunks(tier, shape);
+    let variant = shape
+        .variant(if tier.cpu { CPU } else { WORKGROUP }, true)
+        .constant("HEADS", shape.group().div_ceil(chunks))
+        .constant("PARTIAL", u32::from(splits.count > 1));
     let variant = if tier.cpu { variant.constant("WG", 8) } else { variant.with_reduce(tier, 128) };
-    let workgroups = [shape.n_kv_heads * chunks, 1, 1];
-    Dispatch { variant, params: shape.params(), bindings, workgroups, cost: shape.cost(1) }
+    let workgroups = [shape.n_kv_heads * chunks, splits.count, 1];
+    let mut dispatches = vec![Dispatch { variant, params: shape.params(splits), bindings, workgroups, cost: shape.cost(1) }];
+    if splits.count > 1 {
+        dispatches.push(attention_reduce(shape, b, splits));
+    }
+    dispatches
 }

@@ -1,6 +1,6 @@
 //! Prefill's first half of attention: norm and rotation of q and k for a chunk, and the append to the KV pool.
 
-use super::attention::{AttentionBuffers, AttentionShape, reads, writes};
+use super::attention::{AttentionBuffers, AttentionShape, Splits, reads, writes};
 use super::{Cost, Dispatch, Source};
 use crate::source;
 use crate::tensor::Tier;
@@ -25,5 +25,5 @@ pub fn kv_append(tier: Tier, shape: &AttentionShape, buffers: &AttentionBuffers,
     };
     let workgroups = [heads.div_ceil(items), tokens, 1];
     let cost = Cost { fixed: u64::from(tokens) * shape.qkv_len(), per_key: 0 };
-    Dispatch { variant, params: shape.params(), bindings, workgroups, cost }
+    Dispatch { variant, params: shape.params(Splits::ONE), bindings, workgroups, cost }
 }

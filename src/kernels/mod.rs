@@ -7,6 +7,7 @@
 pub mod attention;
 pub mod attention_decode;
 pub mod attention_prefill;
+pub mod attention_reduce;
 pub mod embed;
 pub mod fill;
 pub mod kv_append;

@@ -3,7 +3,7 @@
 //! | decode, per layer | prefill, per layer |
 //! |---|---|
 //! | norm + q, k, v matvec | norm; q, k, v matmul |
-//! | attention with q/k-norm, rope and KV append | rope and KV append; attention |
+//! | attention with q/k-norm, rope and KV append (long: in splits, which another dispatch merges) | rope and KV append; attention |
 //! | output matvec + residual | output matmul + residual |
 //! | norm + gate, up matvec + activation | norm; gate, up matmul + activation |
 //! | down matvec + residual | down matmul + residual |
@@ -13,7 +13,7 @@
 use super::plan::{Chunk, Layer, Plan};
 use crate::error::Result;
 use crate::kernels::attention::AttentionBuffers;
-use crate::kernels::attention_decode::attention_decode;
+use crate::kernels::attention_decode::{attention_decode, splits};
 use crate::kernels::attention_prefill::attention_prefill;
 use crate::kernels::embed::{self, embed};
 use crate::kernels::kv_append::kv_append;
@@ -25,13 +25,15 @@ use crate::kernels::{Binding, Dispatch, Matrix, Recording};
 const STORE: Epilogue = Epilogue::Store { softcap: 0.0 };
 
 impl Plan {
-    /// One token: embedding to the residual stream after the last layer.
-    pub fn decode(&self) -> Result<Recording> {
+    /// One token, where the sequence with it has up to `positions` tokens: embedding to the residual stream after the last layer.
+    pub fn decode(&self, positions: u32) -> Result<Recording> {
         let mut r = Recording::default();
         self.embed(&mut r, 1)?;
         for l in &self.layers {
             r.push(self.matvec(&l.qkv, self.ids.x.read(), Some(l.attn_norm), self.ids.qkv.write(), STORE)?);
-            r.push(attention_decode(self.options.tier, &self.attention(l), &self.attention_buffers(l)));
+            let shape = self.attention(l);
+            let splits = splits(self.options.tier, &shape, self.options.split_rule, positions);
+            r.dispatches.extend(attention_decode(self.options.tier, &shape, &self.attention_buffers(l), splits));
             self.add_matvec(&mut r, &l.out, self.ids.att.read(), l.post_attn_norm)?;
             let gated = Epilogue::Gated(self.architecture.activation);
             r.push(self.matvec(&l.gate_up, self.ids.x.read(), Some(l.ffn_norm), self.ids.gated.write(), gated)?);
@@ -99,6 +101,7 @@ impl Plan {
             kv: layer.kv.write(),
             blocks: group.table.read(),
             att: self.ids.att.write(),
+            parts: self.ids.parts.write(),
         }
     }
 

@@ -7,7 +7,8 @@ use super::rope;
 use crate::err;
 use crate::error::Result;
 use crate::gguf::{Header, TensorInfo};
-use crate::kernels::attention::{KV_BLOCK, KvType};
+use crate::kernels::attention::{AttentionShape, KV_BLOCK, KvType, SplitRule, Splits};
+use crate::kernels::attention_decode::splits;
 use crate::kernels::sample::{SampleBuffers, sample};
 use crate::kernels::{BINDING_ALIGNMENT, Binding, BufferId, BufferSpec, Matrix, Recording, state};
 use crate::quant;
@@ -24,6 +25,8 @@ pub struct PlanOptions {
     pub kv: KvType,
     /// The most tokens of one prefill pass.
     pub max_prefill: u32,
+    /// How decode shares keys out over workgroups.
+    pub split_rule: SplitRule,
 }
 
 /// How a tensor's bytes become a buffer's.
@@ -77,6 +80,7 @@ pub struct Ids {
     pub xn: Slot,
     pub qkv: Slot,
     pub att: Slot,
+    pub parts: Slot,
     pub gated: Slot,
     pub small: Slot,
     pub rope_global: Slot,
@@ -183,6 +187,13 @@ impl Plan {
         let vocabulary = u64::from(a.n_vocab) * 4;
         let table = u64::from(context_length) * u64::from(a.rot_dim / 2) * 8;
         let has_window = a.window > 0;
+        let parts = groups.iter().flat_map(|g| {
+            let shape = AttentionShape { window: g.window, ..shape };
+            bucket_ends(&options)
+                .into_iter()
+                .map(move |end| shape.parts_bytes(splits(options.tier, &shape, options.split_rule, end)))
+        });
+        let parts = parts.max().unwrap_or(0);
         let [bias, counts, ring, blocks, candidates] = SampleBuffers::specs(options.tier, a.n_vocab);
         let ids = Ids {
             state: b.slot("state", state::STATE_BYTES)?,
@@ -197,6 +208,7 @@ impl Plan {
             xn: b.slot("xn", rows(a.n_embd.into()))?,
             qkv: b.slot("qkv", rows(shape.qkv_len()))?,
             att: b.slot("att", rows(u64::from(a.n_heads) * u64::from(a.head_dim)))?,
+            parts: b.slot("splits of attention", parts)?,
             gated: b.slot("gated", rows(a.n_ff.into()))?,
             small: Slot { id: small_id, bytes: b.small },
             rope_global: b.slot("rope", table)?,
@@ -216,6 +228,27 @@ impl Plan {
         }
         uploads.sort_by_key(|u| header.tensors[u.tensor].offset + u.rows.start);
         Ok(Self { architecture, options, buffers, uploads, ids, groups, layers, embedding, head, output_norm })
+    }
+
+    /// Up to how many positions each decode pass serves, ascending; the last serves the whole context. A pass for longer
+    /// sequences has more splits of the keys, which shorter ones would pay for; one a layer group that splits no further has none.
+    pub fn decode_buckets(&self) -> Vec<u32> {
+        let of_groups = |end: &u32| -> Vec<Splits> {
+            let shapes = self
+                .groups
+                .iter()
+                .map(|g| AttentionShape { window: g.window, ..self.architecture.attention(0, self.options.kv) });
+            shapes.map(|shape| splits(self.options.tier, &shape, self.options.split_rule, *end)).collect()
+        };
+        let ends = bucket_ends(&self.options);
+        let mut buckets: Vec<u32> = Vec::new();
+        for end in ends {
+            match buckets.last_mut() {
+                Some(last) if of_groups(last) == of_groups(&end) => *last = end,
+                _ => buckets.push(end),
+            }
+        }
+        buckets
     }
 
     /// Bytes of all buffers.
@@ -275,6 +308,12 @@ impl Plan {
         };
         (0..self.architecture.n_layers).map(of_layer).sum()
     }
+}
+
+/// Where decode passes may end: the first with the keys that stay whole, each next four times as far, the last with the context.
+fn bucket_ends(options: &PlanOptions) -> Vec<u32> {
+    let ends = std::iter::successors(Some(options.split_rule.whole.max(1)), |end| end.checked_mul(4));
+    ends.take_while(|end| *end < options.context_length).chain([options.context_length]).collect()
 }
 
 struct Builder<'a> {

@@ -157,7 +157,7 @@ fn tensors(s: &Shape, format: Format) -> Vec<(String, Format, Vec<u64>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::attention::KvType;
+    use crate::kernels::attention::{KvType, SplitRule};
     use crate::model::{Plan, PlanOptions, read};
     use crate::tensor::Tier;
 
@@ -172,7 +172,8 @@ mod tests {
     fn plan(name: &str, max_binding_bytes: u64) -> Result<Plan> {
         let header = header(name)?;
         let tier = Tier { max_binding_bytes, ..Tier::BASE };
-        let options = PlanOptions { tier, context_length: 8448, kv: KvType::F16, max_prefill: 256 };
+        let options =
+            PlanOptions { tier, context_length: 8448, kv: KvType::F16, max_prefill: 256, split_rule: SplitRule::of(tier) };
         Plan::new(read(&header)?, &header, options)
     }
 

@@ -1,6 +1,8 @@
 //! What the twins of the attention kernels share: the shape read back from a dispatch, the pool, heads of q and k, and
 //! the attention of one query.
 
+use std::ops::Range;
+
 use half::f16;
 
 use crate::err;
@@ -21,6 +23,15 @@ pub(super) struct Setup {
     neox: bool,
     qk_norm: bool,
     kv_f16: bool,
+    pub splits: usize,
+    span: usize,
+}
+
+/// The softmax over some of the keys a query sees: the highest score, Σ exp(score - top), and the same sum of values.
+pub(super) struct Part {
+    pub top: f64,
+    pub total: f64,
+    pub out: Vec<f64>,
 }
 
 /// Rotation table and norm weights, where a kernel makes q and k.
@@ -40,8 +51,8 @@ impl Setup {
         let variant = &dispatch.variant;
         let find = |name: &str| variant.consts.iter().find(|c| c.0 == name).map(|c| c.1 as usize);
         let constant = |name: &str| find(name).ok_or_else(|| err!(Internal, "attention: no constant {name}"));
-        let &[scale, softcap, eps, window, _] = dispatch.params.as_slice() else {
-            return Err(err!(Internal, "attention: expected 5 words of parameters, found {}", dispatch.params.len()));
+        let &[scale, softcap, eps, window, _, span, splits] = dispatch.params.as_slice() else {
+            return Err(err!(Internal, "attention: expected 7 words of parameters, found {}", dispatch.params.len()));
         };
         let has = |name: &str| variant.parts.iter().any(|part| part.source.name == name);
         let float = |word: u32| f64::from(f32::from_bits(word));
@@ -57,6 +68,8 @@ impl Setup {
             neox: has("parts/rope_neox") || has("parts/rope_neox_any"),
             qk_norm: find("QK_NORM") == Some(1),
             kv_f16: has("parts/kv_f16"),
+            splits: splits as usize,
+            span: span as usize,
         })
     }
 
@@ -120,25 +133,41 @@ impl Setup {
         (row..row + self.head_dim).map(number).collect()
     }
 
-    /// The attention of query head `head` at `pos`, whose finished query is `q`, over the keys in the pool.
-    pub fn attend(&self, q: &[f64], head: usize, pos: usize, pool: &Pool) -> Vec<f64> {
+    /// The first key that a query at `pos` sees.
+    fn first_key(&self, pos: usize) -> usize {
+        if self.window == 0 { 0 } else { (pos + 1).saturating_sub(self.window) }
+    }
+
+    /// The keys of each split that a query at `pos` reaches.
+    pub fn split_keys(&self, pos: usize) -> Vec<Range<usize>> {
+        let first = self.first_key(pos);
+        let base = first - first % KV_BLOCK as usize;
+        let starts = (base..=pos).step_by(self.span);
+        starts.map(|start| start.max(first)..(start + self.span).min(pos + 1)).collect()
+    }
+
+    /// The attention of query head `head`, whose finished query is `q`, over `keys` in the pool.
+    pub fn part(&self, q: &[f64], head: usize, keys: Range<usize>, pool: &Pool) -> Part {
         let kv_head = head / (self.n_heads / self.n_kv_heads);
-        let first = if self.window == 0 { 0 } else { (pos + 1).saturating_sub(self.window) };
         let score = |key: usize| {
             let k = self.load(pool, key, kv_head, false);
             let s = self.scale * q.iter().zip(&k).map(|(a, b)| a * b).sum::<f64>();
             if self.softcap == 0.0 { s } else { self.softcap * (s / self.softcap).tanh() }
         };
-        let scores: Vec<f64> = (first..=pos).map(score).collect();
+        let scores: Vec<f64> = keys.clone().map(score).collect();
         let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let total: f64 = scores.iter().map(|s| (s - top).exp()).sum();
         let mut out = vec![0.0; self.head_dim];
-        for (key, s) in (first..).zip(&scores) {
-            let p = (s - top).exp() / total;
+        for (key, s) in keys.zip(&scores) {
             for (o, v) in out.iter_mut().zip(self.load(pool, key, kv_head, true)) {
-                *o += p * v;
+                *o += (s - top).exp() * v;
             }
         }
-        out
+        Part { top, total: scores.iter().map(|s| (s - top).exp()).sum(), out }
+    }
+
+    /// The attention of query head `head` at `pos` over all keys that it sees.
+    pub fn attend(&self, q: &[f64], head: usize, pos: usize, pool: &Pool) -> Vec<f64> {
+        let part = self.part(q, head, self.first_key(pos)..pos + 1, pool);
+        part.out.iter().map(|o| o / part.total).collect()
     }
 }

@@ -5,7 +5,7 @@ use half::f16;
 
 use super::Memory;
 use super::case::{Case, Noise};
-use crate::kernels::attention::{AttentionBuffers, AttentionShape, KV_BLOCK, KvType, Rope};
+use crate::kernels::attention::{AttentionBuffers, AttentionShape, KV_BLOCK, KvType, Rope, Splits};
 use crate::kernels::attention_decode::attention_decode;
 use crate::kernels::attention_prefill::attention_prefill;
 use crate::kernels::kv_append::kv_append;
@@ -122,7 +122,8 @@ impl Scene {
         };
         let blocks = push(&mut memory, table);
         let att = push_f32(&mut memory, &vec![POISON; (tokens * shape.n_heads * shape.head_dim) as usize]);
-        Self { shape, memory, buffers: AttentionBuffers { state, qkv, qk_norm, rope, kv, blocks, att } }
+        let buffers = AttentionBuffers { state, qkv, qk_norm, rope, kv, blocks, att, parts: att };
+        Self { shape, memory, buffers }
     }
 
     fn case(self, name: String, recording: Recording, outputs: Vec<(Binding, f32)>) -> Case {
@@ -157,27 +158,51 @@ fn rope_table(context: u32, rot_dim: u32) -> Vec<f32> {
     pairs.flat_map(|angle| [angle.cos() as f32, angle.sin() as f32]).collect()
 }
 
-/// Two decode steps, one after another: the second reads from the pool what the first appended.
+/// Decode over more than one split, the first of a shape in `shapes`: positions at the ends of spans, windows across
+/// splits, splits that are not reached, groups of more than one workgroup.
+const SPLITS: [(&str, Splits, Positions); 6] = [
+    ("smollm2", Splits { count: 17, span: 64 }, &[0, 31, 62, 63, 128, 1000]),
+    ("smollm2-f16", Splits { count: 8, span: 256 }, &[254, 256, 1000]),
+    ("gemma3-window", Splits { count: 2, span: 32 }, &[5, 30, 31, 50, 51, 300]),
+    ("gemma2-softcap", Splits { count: 3, span: 64 }, &[62, 130, 257]),
+    ("mqa", Splits { count: 3, span: 32 }, &[31, 64]),
+    ("odd-head", Splits { count: 2, span: 32 }, &[6, 31, 33, 70]),
+];
+
+/// Decode over all shapes in one split, and over some in more.
 pub(super) fn decode(tier: Tier) -> Vec<Case> {
+    let shapes = shapes();
     let mut cases = Vec::new();
-    for (name, shape, positions, _) in shapes() {
-        for &pos in positions {
-            let mut scene = Scene::new(shape, pos, 1, pos);
-            let next = Scene::new(shape, pos + 1, 1, pos + 1);
-            let mut second = scene.buffers;
-            second.state = push(&mut scene.memory, state(pos + 1, 1));
-            second.qkv = push(&mut scene.memory, next.memory.words(next.buffers.qkv.buffer).to_vec());
-            second.att = push(&mut scene.memory, next.memory.words(next.buffers.att.buffer).to_vec());
-            let steps = [&scene.buffers, &second].map(|b| attention_decode(tier, &shape, b));
-            let tolerance = scene.tolerance();
-            let mut outputs = vec![(scene.buffers.att, tolerance), (second.att, tolerance)];
-            if shape.kv == KvType::F32 {
-                outputs.push((scene.buffers.kv, TOLERANCE_QK));
-            }
-            cases.push(scene.case(format!("attention_decode {name} pos {pos}"), Recording { dispatches: steps.into() }, outputs));
-        }
+    for (name, shape, positions, _) in &shapes {
+        cases.extend(positions.iter().map(|pos| decode_case(tier, name, *shape, *pos, Splits::ONE)));
+    }
+    for (name, splits, positions) in SPLITS {
+        let shape = shapes.iter().find(|s| s.0 == name).map_or(SMOLLM2, |s| s.1);
+        cases.extend(positions.iter().map(|pos| decode_case(tier, name, shape, *pos, splits)));
     }
     cases
+}
+
+/// Two decode steps, one after another: the second reads from the pool what the first appended.
+fn decode_case(tier: Tier, name: &str, shape: AttentionShape, pos: u32, splits: Splits) -> Case {
+    let mut scene = Scene::new(shape, pos, 1, pos);
+    if splits.count > 1 {
+        let floats = shape.parts_bytes(splits) as usize / 4;
+        scene.buffers.parts = push_f32(&mut scene.memory, &vec![POISON; floats]);
+    }
+    let next = Scene::new(shape, pos + 1, 1, pos + 1);
+    let mut second = scene.buffers;
+    second.state = push(&mut scene.memory, state(pos + 1, 1));
+    second.qkv = push(&mut scene.memory, next.memory.words(next.buffers.qkv.buffer).to_vec());
+    second.att = push(&mut scene.memory, next.memory.words(next.buffers.att.buffer).to_vec());
+    let dispatches = [&scene.buffers, &second].into_iter().flat_map(|b| attention_decode(tier, &shape, b, splits)).collect();
+    let tolerance = scene.tolerance();
+    let mut outputs = vec![(scene.buffers.att, tolerance), (second.att, tolerance)];
+    if shape.kv == KvType::F32 {
+        outputs.push((scene.buffers.kv, TOLERANCE_QK));
+    }
+    let name = format!("attention_decode {name} pos {pos} splits {}", splits.count);
+    scene.case(name, Recording { dispatches }, outputs)
 }
 
 /// Appends a chunk. An f16 pool cannot be compared as floats, so that there the chunk's attention is compared.

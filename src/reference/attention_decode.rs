@@ -23,13 +23,25 @@ pub fn attention_decode(d: &Dispatch, m: &mut Memory) -> Result<()> {
         let v: Vec<f64> = heads[setup.n_heads + setup.n_kv_heads + kv_head].iter().map(|x| f64::from(*x)).collect();
         setup.store(&mut pool, pos, kv_head, true, &v);
     }
-    let mut att = Vec::new();
+    let whole = !d.variant.consts.contains(&("PARTIAL", 1));
+    let out = m.binding_mut(d, 5)?;
+    let mut put = |at: usize, numbers: &[f64]| {
+        out[at..at + numbers.len()].iter_mut().zip(numbers).for_each(|(o, x)| *o = (*x as f32).to_bits());
+    };
     for (head, q) in heads[..setup.n_heads].iter().enumerate() {
         let q = setup.made(q, false, &tables, pos);
-        att.extend(setup.attend(&q, head, pos, &pool).iter().map(|x| (*x as f32).to_bits()));
+        if whole {
+            put(head * setup.head_dim, &setup.attend(&q, head, pos, &pool));
+            continue;
+        }
+        for (split, keys) in setup.split_keys(pos).into_iter().enumerate() {
+            let part = setup.part(&q, head, keys, &pool);
+            let at = (head * setup.splits + split) * (setup.head_dim + 4);
+            put(at, &part.out);
+            put(at + setup.head_dim, &[part.top, part.total, 0.0, 0.0]);
+        }
     }
     m.binding_mut(d, 3)?.copy_from_slice(&pool.words);
-    m.binding_mut(d, 5)?[..att.len()].copy_from_slice(&att);
     Ok(())
 }
 

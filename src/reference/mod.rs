@@ -6,6 +6,7 @@ mod attention;
 mod attention_cases;
 pub mod attention_decode;
 pub mod attention_prefill;
+pub mod attention_reduce;
 pub mod case;
 pub mod embed;
 pub mod fill;
@@ -53,6 +54,7 @@ fn run(dispatch: &Dispatch, memory: &mut Memory) -> Result<()> {
     match dispatch.variant.kernel.name {
         "matvec" | "matvec_rows" => matvec::matvec(dispatch, memory),
         "attention_decode" | "attention_decode_cpu" => attention_decode::attention_decode(dispatch, memory),
+        "attention_reduce" => attention_reduce::attention_reduce(dispatch, memory),
         "kv_append" => kv_append::kv_append(dispatch, memory),
         "attention_prefill" | "attention_prefill_cpu" => attention_prefill::attention_prefill(dispatch, memory),
         "sample_candidates" | "sample_candidates_strip" => sample_candidates::sample_candidates(dispatch, memory),

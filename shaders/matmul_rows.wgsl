@@ -6,7 +6,7 @@
 // load for every lane and component, 10 to 100 times the cost of a multiplication, and compile whatever is unrolled: so
 // the loop over tokens stays a loop, with its sums in memory. Measured on all matrices of SmolLM2-135M with 64 tokens:
 // unrolled register tiles of 4 rows by 4 to 16 tokens gave 12 to 18 tokens/s on SwiftShader and 52 to 60 on lavapipe;
-// this gives 37 and 127, with subgroups (parts/x32_subgroup) 47 and 190. 16 rows gain another fifth and compile five times
+// this gives 37 and 127, with subgroups (parts/x32_quad) 47 and 190. 16 rows gain another fifth and compile five times
 // longer. TILE below 32 makes lavapipe's compiler turn the array into chains of selects, a hundred times slower.
 
 const TILE: u32 = 32u;

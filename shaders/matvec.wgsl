@@ -14,7 +14,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
     var sums = vec4<f32>();
     var squares = 0.0;
     for (var g = i; g < params.groups; g += WG) {
-        let v = load_x(g);
+        let v = load_x(g, 0u);
         sums += dots(task, g, v);
         squares += v.squares;
     }

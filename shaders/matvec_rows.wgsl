@@ -1,6 +1,6 @@
 // Matrix times vector for adapters of type CPU: an invocation owns whole rows, so there is no barrier and no workgroup
 // memory, which cost such an adapter 6 to 22 times the arithmetic. See parts/matvec_core for the formula.
-// Lanes of a SIMD group take neighbouring rows, so their loads of x are one address.
+// Variants: how x is loaded (parts/x_each, parts/x_quad).
 
 override WG_ROWS: u32 = 16u;
 
@@ -13,16 +13,15 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
     let s = segment_of(wg);
     let per_invocation = select(ROWS, ROWS / 2u, EPILOGUE == 2u);
     let row = ((wg - params.segment[s].wg_start) * WG_ROWS + i) * per_invocation;
-    if (row >= params.segment[s].rows) {
-        return;
-    }
+    // Rows beyond the end are computed too: the invocations of a quad need one another.
     let task = task_of(s, row);
+    let lane = x_lane();
     var sums = vec4<f32>();
     var squares = 0.0;
     for (var g = 0u; g < params.groups; g++) {
-        let v = load_x(g);
+        let v = load_x(g, lane);
         sums += dots(task, g, v);
         squares += v.squares;
     }
-    finish(task, row, sums, squares);
+    finish(task, row, sums, x_squares(squares));
 }

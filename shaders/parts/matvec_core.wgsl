@@ -1,4 +1,5 @@
-// What both matvec cores share: bindings, segments, the dot product of one group, the epilogues.
+// What both matvec cores share: bindings, segments, the dot product of one group, the epilogues. Links with x_each or x_quad,
+// which load x.
 //
 //   y[r] = s * Σ_k W[r, k] * x[k] * norm[k],   s = 1 / sqrt(mean(x²) + eps)
 //
@@ -53,27 +54,12 @@ struct X32 {
     a: mat4x4<f32>,
     b: mat4x4<f32>,
     sums: vec2<f32>, // Σ of a, Σ of b: what the format's offset is multiplied with
-    squares: f32,    // Σ x² before the norm's weights
+    squares: f32,    // Σ x² before the norm's weights: this invocation's share, x_squares gives the whole
 }
 
-fn load_x(g: u32) -> X32 {
-    let k = g * 8u;
-    let at = k + (max(state[2], 1u) - 1u) * params.x_stride;
-    var v: X32;
-    v.a = mat4x4<f32>(x[at], x[at + 1u], x[at + 2u], x[at + 3u]);
-    v.b = mat4x4<f32>(x[at + 4u], x[at + 5u], x[at + 6u], x[at + 7u]);
-    if (NORM == 1u) {
-        v.squares = dot(v.a[0], v.a[0]) + dot(v.a[1], v.a[1]) + dot(v.a[2], v.a[2]) + dot(v.a[3], v.a[3])
-            + dot(v.b[0], v.b[0]) + dot(v.b[1], v.b[1]) + dot(v.b[2], v.b[2]) + dot(v.b[3], v.b[3]);
-        v.a = mat4x4<f32>(v.a[0] * norm[k], v.a[1] * norm[k + 1u], v.a[2] * norm[k + 2u], v.a[3] * norm[k + 3u]);
-        v.b = mat4x4<f32>(v.b[0] * norm[k + 4u], v.b[1] * norm[k + 5u], v.b[2] * norm[k + 6u], v.b[3] * norm[k + 7u]);
-    }
-    let one = vec4<f32>(1.0);
-    v.sums = vec2<f32>(
-        dot(v.a[0] + v.a[1] + v.a[2] + v.a[3], one),
-        dot(v.b[0] + v.b[1] + v.b[2] + v.b[3], one),
-    );
-    return v;
+// Where group g of x starts, in vec4.
+fn x_start(g: u32) -> u32 {
+    return g * 8u + (max(state[2], 1u) - 1u) * params.x_stride;
 }
 
 fn dot32(w: W32, v: X32) -> f32 {

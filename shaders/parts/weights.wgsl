@@ -71,16 +71,24 @@ fn weights_word_at(start: u32, i: u32) -> u32 {
     return weights[start + (i >> 2u)][i & 3u];
 }
 
-const WEIGHTS_LOW: vec4<u32> = vec4<u32>(0x0f0f0f0fu);
 const WEIGHTS_FIFTH: vec4<u32> = vec4<u32>(0x10101010u);
 
-// A group's low nibbles: weight i in the low nibble of byte i, weight 16 + i in the high one.
+// A group's low nibbles, one a byte: weight i in the low nibble of byte i, weight 16 + i in the high one.
 fn weights_nibbles0(words: vec4<u32>) -> vec4<u32> {
-    return words & WEIGHTS_LOW;
+    return words & vec4<u32>(0x0f0f0f0fu);
 }
 
 fn weights_nibbles1(words: vec4<u32>) -> vec4<u32> {
-    return (words >> vec4<u32>(4u)) & WEIGHTS_LOW;
+    return (words >> vec4<u32>(4u)) & vec4<u32>(0x0f0f0f0fu);
+}
+
+// The same as numbers: weights_u8x16 of them with one mask instead of two.
+fn weights_u4(word: u32) -> vec4<f32> {
+    return vec4<f32>(vec4<i32>(vec4<u32>(word) & vec4<u32>(0xfu, 0xf00u, 0xf0000u, 0xf000000u)));
+}
+
+fn weights_u4x16(words: vec4<u32>) -> mat4x4<f32> {
+    return mat4x4<f32>(weights_u4(words.x), weights_u4(words.y), weights_u4(words.z), weights_u4(words.w));
 }
 
 // A group's fifth bits, moved to bit 4 of the byte of their weight: bit 8b + c of `high` belongs to weight 4c + b.

@@ -1,5 +1,5 @@
 // 32 consecutive activations of one token, which a whole workgroup needs: every invocation loads them itself.
-// `x: array<vec4<f32>>` is declared by the kernel. Same signatures as x32_subgroup.
+// `x: array<vec4<f32>>` is declared by the kernel. Same signatures as x32_quad.
 
 struct X32 { a: mat4x4<f32>, b: mat4x4<f32> }
 

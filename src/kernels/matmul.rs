@@ -11,7 +11,7 @@ use crate::tensor::{Format, Tier};
 
 const CORE: Source = source!("parts/matmul_core");
 const X32_EACH: Source = source!("parts/x32_each");
-const X32_SUBGROUP: Source = source!("parts/x32_subgroup");
+const X32_QUAD: Source = source!("parts/x32_quad");
 const TILES: Source = source!("matmul");
 const TILE_F32: Source = source!("parts/matmul_tile_f32");
 const TILE_F16: Source = source!("parts/matmul_tile_f16");
@@ -83,7 +83,7 @@ pub fn matmul(tier: Tier, matrices: &[Matrix], io: Io, epilogue: Epilogue) -> Re
         .with(parts::SEGMENTS)
         .with(CORE);
     let (mut variant, tile_rows, tile_tokens) = if tier.cpu {
-        let loads = if tier.subgroups { X32_SUBGROUP } else { X32_EACH };
+        let loads = if tier.subgroups { X32_QUAD } else { X32_EACH };
         (base.constant("WG", CPU_WG).with(loads), CPU_WG * CPU_ROWS, CPU_TOKENS)
     } else if tier.f16 {
         (base.with(TILE_F16), 128, GPU_TOKENS)

@@ -11,6 +11,8 @@ use crate::tensor::{Format, Tier};
 const CORE: Source = source!("parts/matvec_core");
 const WORKGROUP: Source = source!("matvec");
 const ROWS: Source = source!("matvec_rows");
+const X_EACH: Source = source!("parts/x_each");
+const X_QUAD: Source = source!("parts/x_quad");
 
 /// What becomes of the dot products.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -79,9 +81,11 @@ pub fn matvec(tier: Tier, matrices: &[Matrix], io: Io, epilogue: Epilogue) -> Re
         .with(CORE);
     let rows_each = if gated { ROWS_AT_ONCE / 2 } else { ROWS_AT_ONCE };
     let (variant, rows_per_workgroup) = if tier.cpu {
-        (base.set("WG_ROWS", WG_ROWS), WG_ROWS * rows_each)
+        let mut rows = base.with(if tier.subgroups { X_QUAD } else { X_EACH }).set("WG_ROWS", WG_ROWS);
+        rows.subgroups = tier.subgroups;
+        (rows, WG_ROWS * rows_each)
     } else {
-        (base.with_reduce(tier, (first.cols / 32).next_power_of_two().clamp(32, 128)), rows_each)
+        (base.with(X_EACH).with_reduce(tier, (first.cols / 32).next_power_of_two().clamp(32, 128)), rows_each)
     };
 
     let (mut segments, mut workgroups, mut out_row) = (Vec::new(), 0, 0);

@@ -3,7 +3,7 @@
 
 // The high bits of sixteen weights, moved to bits 4 and 5 of their bytes: bits 8b + 2c and the next are those of 4c + b.
 fn qa_high(high: u32) -> vec4<u32> {
-    return ((vec4<u32>(high) >> vec4<u32>(0u, 2u, 4u, 6u)) << vec4<u32>(4u)) & vec4<u32>(0x30303030u);
+    return vec4<u32>(high << 4u, high << 2u, high, high >> 2u) & vec4<u32>(0x30303030u);
 }
 
 // row: vec4 index of the row's start; g: group of 32 weights; n: groups in the row, a multiple of 8.

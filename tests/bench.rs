@@ -3,13 +3,17 @@
 
 mod common;
 
+use std::rc::Rc;
 use std::time::Instant;
 
 use common::data;
 use common::models::gpu;
 use pollster::block_on;
-use rivulet::engine::{BenchOptions, BenchReport, Engine, Host, LoadOptions, MemorySource, Progress, read_header};
-use rivulet::error::{Code, Result};
+use rivulet::engine::{
+    BenchOptions, BenchReport, Engine, GenerateOptions, Host, LoadOptions, MemorySource, Progress, Prompt, read_header,
+};
+use rivulet::error::{Code, Error, Result};
+use rivulet::gpu::{Gpu, GpuOptions};
 use rivulet::model::Architecture;
 use serde_json::{Value, json};
 
@@ -103,4 +107,35 @@ fn what_cannot_be_measured_is_refused() {
     let aborted = bench("models/q-llama/Q4_0.gguf", json!({}), &|| true).map(|r| r.1).unwrap_err();
     assert_eq!(aborted.code, Code::Aborted);
     assert!(serde_json::from_value::<BenchOptions>(json!({ "context": [0] })).is_err(), "an unknown name");
+}
+
+#[test]
+fn a_profile_times_every_kernel_of_each_pass() {
+    let source = MemorySource(std::fs::read(data("models/q-llama/Q4_0.gguf")).unwrap());
+    let load: LoadOptions = serde_json::from_value(json!({ "contextLength": 128 })).unwrap();
+    let profile = |timestamps| {
+        let gpu = Rc::new(block_on(Gpu::request(GpuOptions { timestamps, ..Default::default() }))?);
+        let host = Box::new(Clock(Instant::now()));
+        let mut engine = block_on(Engine::load(&source, gpu, &load, host, &mut |_| {}, &|| false))?;
+        let profile = block_on(engine.profile(&[0, 64], 2))?;
+        // What it played leaves nothing behind.
+        let (prompt, options) = (Prompt::Ids(vec![1, 2, 3]), GenerateOptions { max_tokens: Some(2), ..Default::default() });
+        assert_eq!(block_on(engine.generate(&prompt, &options, &mut |_| {}, &|| false))?.usage.cached_tokens, 0);
+        Ok((engine.architecture().n_layers, profile))
+    };
+    let (layers, found) = match profile(true) {
+        Ok(found) => found,
+        Err(Error { code: Code::BadOption, message }) => return common::skip("a_profile_times_every_kernel", &message),
+        Err(e) => panic!("{e}"),
+    };
+    let passes: Vec<_> = found.passes.iter().map(|p| (p.pass, p.context)).collect();
+    let expected = [0, 64].map(|context| ["prefill", "decode", "head", "sample"].map(|pass| (pass, context)));
+    assert_eq!(passes, expected.concat());
+    for pass in &found.passes {
+        let shares: f64 = pass.kernels.iter().map(|k| k.share).sum();
+        assert!(pass.ms > 0.0 && (shares - 1.0).abs() < 1e-6, "{pass:?}");
+    }
+    let calls: u32 = found.passes[1].kernels.iter().map(|k| k.calls).sum();
+    assert!(calls > 4 * layers, "{calls} dispatches in {layers} layers");
+    assert_eq!(profile(false).unwrap_err().code, Code::BadOption, "a device without timestamps");
 }

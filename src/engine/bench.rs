@@ -335,7 +335,7 @@ impl Engine {
     }
 
     /// Lets the cache count as holding these tokens, and nothing else, without computing them.
-    fn pretend(&mut self, ids: &[u32]) -> Result<()> {
+    pub(super) fn pretend(&mut self, ids: &[u32]) -> Result<()> {
         self.forget();
         let end = ids.len() as u32;
         for start in (0..end).step_by(self.plan.options.max_prefill as usize) {

@@ -7,6 +7,8 @@ mod generate;
 mod kv;
 mod load;
 mod options;
+#[cfg(not(target_arch = "wasm32"))]
+mod profile;
 mod score;
 #[cfg(feature = "reference")]
 pub mod selftest;
@@ -18,6 +20,8 @@ pub use bench::{AtContext, BenchOptions, BenchReport, Device, Measured};
 pub use generate::{Finish, Generated, Timings, TokenEvent, Usage};
 pub use load::{Engine, LoadOptions, ModelInfo, Progress, describe};
 pub use options::{GenerateOptions, Prompt};
+#[cfg(not(target_arch = "wasm32"))]
+pub use profile::{KernelTime, PassProfile, Profile};
 pub use score::Scored;
 pub use source::{ByteSource, Host, MemorySource, NoiseSource, read_header};
 pub use words::Words;

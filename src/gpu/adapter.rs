@@ -21,6 +21,8 @@ pub struct GpuOptions {
     pub tier: Option<String>,
     /// Whether the browser's device has subgroups: wgpu does not say, so whoever wraps `requestDevice` does.
     pub browser_subgroups: bool,
+    /// Asks for timestamps, which profiling needs. An adapter without them is an error.
+    pub timestamps: bool,
 }
 
 /// What was found, for reports.
@@ -81,6 +83,12 @@ impl Gpu {
         }
         if tier.subgroups && !browser {
             features |= wgpu::Features::SUBGROUP;
+        }
+        if options.timestamps {
+            if !adapter.features().contains(wgpu::Features::TIMESTAMP_QUERY) {
+                return Err(err!(BadOption, "profiling: adapter {:?} has no timestamps", info.name));
+            }
+            features |= wgpu::Features::TIMESTAMP_QUERY;
         }
         let (device, queue) = adapter
             .request_device(&wgpu::DeviceDescriptor {

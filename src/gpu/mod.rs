@@ -3,6 +3,8 @@
 
 mod adapter;
 mod player;
+#[cfg(not(target_arch = "wasm32"))]
+mod profile;
 mod readback;
 
 pub use adapter::{AdapterReport, Gpu, GpuOptions};

@@ -69,7 +69,7 @@ impl Drop for Buffers {
 
 /// A recording made ready for one set of buffers.
 pub struct Prepared {
-    steps: Vec<Step>,
+    pub(super) steps: Vec<Step>,
     uniforms: wgpu::Buffer,
 }
 
@@ -79,10 +79,10 @@ impl Drop for Prepared {
     }
 }
 
-struct Step {
-    pipeline: wgpu::ComputePipeline,
-    bind_group: wgpu::BindGroup,
-    workgroups: [u32; 3],
+pub(super) struct Step {
+    pub(super) pipeline: wgpu::ComputePipeline,
+    pub(super) bind_group: wgpu::BindGroup,
+    pub(super) workgroups: [u32; 3],
 }
 
 impl Gpu {
@@ -325,7 +325,7 @@ impl Gpu {
 }
 
 impl Buffers {
-    fn get(&self, id: BufferId) -> Result<&wgpu::Buffer> {
+    pub(super) fn get(&self, id: BufferId) -> Result<&wgpu::Buffer> {
         self.buffers.get(id.0 as usize).ok_or_else(|| err!(Internal, "there is no buffer {}", id.0))
     }
 }

@@ -203,7 +203,8 @@ impl Model {
                 let _ = on_progress.call1(&JsValue::NULL, &p);
             }
         };
-        let gpu = Gpu::request(GpuOptions { adapter: None, tier: device.tier, browser_subgroups: device.subgroups }).await?;
+        let gpu =
+            Gpu::request(GpuOptions { tier: device.tier, browser_subgroups: device.subgroups, ..Default::default() }).await?;
         let gpu = Rc::new(gpu);
         progress(engine::Progress { phase: "header", loaded: 0, total: 0 });
         let header = engine::read_header(&source).await?;

@@ -243,9 +243,12 @@ pub struct Bench {
     /// Tokens to decode after each context; 128 by default, on a CPU adapter 32.
     #[arg(long)]
     pub max_tokens: Option<u32>,
-    /// Runs; medians are reported. 3 by default.
+    /// Runs; medians are reported. 3 by default, of a profile 20.
     #[arg(long)]
     pub runs: Option<u32>,
+    /// Times each kernel instead, in a compute pass of its own, after each of the contexts (0 by default). No rates.
+    #[arg(long, conflicts_with_all = ["prompt_tokens", "max_tokens"])]
+    pub profile: bool,
     /// Writes the JSON object into this file as well.
     #[arg(long)]
     pub out: Option<PathBuf>,

@@ -5,56 +5,78 @@ use std::path::Path;
 use std::rc::Rc;
 
 use pollster::block_on;
-use rivulet::engine::{BenchOptions, BenchReport, ByteSource, Engine, NoiseSource, Progress, read_header, selftest};
+use rivulet::engine::{BenchOptions, BenchReport, ByteSource, Engine, NoiseSource, Profile, Progress, read_header, selftest};
 use rivulet::err;
 use rivulet::error::Result;
 use rivulet::gguf::Header;
+use rivulet::gpu::{Gpu, GpuOptions};
 use rivulet::kernels::{Access, Target};
 use rivulet::reference;
 use rivulet::tensor::Tier;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::Report;
 use crate::args::{Bench, Device};
 use crate::host::{FileSource, System};
-use crate::model::{gpu, load_options};
+use crate::model::{gpu, gpu_options, load_options};
 
-/// `bench`: rates over context lengths, and what a token costs.
+/// `bench`: rates over context lengths, and what a token costs; or how long each kernel takes.
 pub fn bench(args: &Bench, device: &Device) -> Result<Report> {
-    let options = BenchOptions {
-        contexts: args.contexts.as_ref().map(|c| c.0.clone()),
-        prompt_tokens: args.prompt_tokens,
-        max_tokens: args.max_tokens,
-        runs: args.runs,
-    };
-    let report = match (&args.synthetic, &args.model) {
+    let (json, text) = match (&args.synthetic, &args.model) {
         (Some(name), _) => {
             let header = rivulet::model::synthetic::header(name)?;
             let source = NoiseSource(header.file_len);
-            measure(header, &source, &options, device)?
+            measure(header, &source, args, device)?
         }
         (None, Some(path)) => {
             let source = FileSource::open(path)?;
-            measure(block_on(read_header(&source))?, &source, &options, device)?
+            measure(block_on(read_header(&source))?, &source, args, device)?
         }
         (None, None) => return Err(err!(BadOption, "bench: expected a model or --synthetic")),
     };
-    let json = json!(report);
     if let Some(path) = &args.out {
         std::fs::write(path, format!("{json:#}\n")).map_err(|e| err!(BadOption, "writing {}: {e}", path.display()))?;
     }
-    Ok(Report::new(json, table(&report)))
+    Ok(Report::new(json, text))
 }
 
-fn measure(header: Header, source: &impl ByteSource, options: &BenchOptions, device: &Device) -> Result<BenchReport> {
-    let (gpu, load) = (Rc::new(gpu(device)?), load_options(device)?);
+/// The report as JSON and for people.
+fn measure(header: Header, source: &impl ByteSource, args: &Bench, device: &Device) -> Result<(Value, String)> {
+    let load = load_options(device)?;
+    let host = Box::new(System::start());
+    let contexts = args.contexts.as_ref().map(|c| c.0.clone());
+    if args.profile {
+        let gpu = Rc::new(block_on(Gpu::request(GpuOptions { timestamps: true, ..gpu_options(device) }))?);
+        let profile = async {
+            let mut engine = Engine::load_header(header, source, gpu, &load, host, &mut |_| {}, &|| false).await?;
+            engine.profile(&contexts.unwrap_or_else(|| vec![0]), args.runs.unwrap_or(20)).await
+        };
+        let profile = block_on(profile)?;
+        return Ok((json!(profile), profile_table(&profile)));
+    }
+    let options = BenchOptions { contexts, prompt_tokens: args.prompt_tokens, max_tokens: args.max_tokens, runs: args.runs };
     let mut progress = |p: Progress| {
-        if p.phase == "measure" {
-            eprintln!("run {} of {}", (p.loaded + 1).min(p.total), p.total);
+        if p.phase == "measure" && p.loaded < p.total {
+            eprintln!("run {} of {}", p.loaded + 1, p.total);
         }
     };
-    let measured = Engine::bench(header, source, gpu, &load, options, Box::new(System::start()), &mut progress, &|| false);
-    Ok(block_on(measured)?.1)
+    let gpu = Rc::new(gpu(device)?);
+    let report = block_on(Engine::bench(header, source, gpu, &load, &options, host, &mut progress, &|| false))?.1;
+    Ok((json!(report), table(&report)))
+}
+
+/// A profile for people.
+fn profile_table(p: &Profile) -> String {
+    let mut text = format!("{} on {} ({}): medians of {}\n", p.model, p.device.adapter, p.device.tier, p.repeats);
+    for pass in &p.passes {
+        text.push_str(&format!("\n{} of {} tokens after {}: {:.3} ms\n", pass.pass, pass.tokens, pass.context, pass.ms));
+        text.push_str("calls        ms  share    GB/s  kernel\n");
+        for k in &pass.kernels {
+            let gbps = k.gbps.map_or(String::new(), |g| format!("{g:.1}"));
+            text.push_str(&format!("{:5} {:9.3} {:4.0} % {gbps:>7}  {}\n", k.calls, k.ms, k.share * 100.0, k.kernel));
+        }
+    }
+    text
 }
 
 /// A report for people.

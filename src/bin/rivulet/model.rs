@@ -20,7 +20,12 @@ use crate::host::{FileSource, System, read_json};
 
 /// The device that the options ask for.
 pub fn gpu(device: &Device) -> Result<Gpu> {
-    block_on(Gpu::request(GpuOptions { adapter: device.adapter.clone(), tier: device.tier.clone(), browser_subgroups: false }))
+    block_on(Gpu::request(gpu_options(device)))
+}
+
+/// Which device the options ask for.
+pub fn gpu_options(device: &Device) -> GpuOptions {
+    GpuOptions { adapter: device.adapter.clone(), tier: device.tier.clone(), ..Default::default() }
 }
 
 /// The options of a load.

@@ -7,6 +7,7 @@
 // size T x T). An invocation has four queries, a "quad": what belongs to a query is a component of a vec4. In the scores
 // it has two keys, in the values one vec4 of each 64 dimensions. Keys, and then values, pass through one tile of
 // workgroup memory, 64 dimensions at a time, so that heads of any size fit; queries are read through the cache.
+// Workgroups: y over heads and, slower, queries.
 // Variants: KV type (kv_f32, kv_f16). For CPU adapters: attention_prefill_cpu.
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -83,13 +84,14 @@ fn store(out: mat4x4<f32>, total: vec4<f32>, chunk: u32, lane: u32, first: u32, 
 }
 
 @compute @workgroup_size(WG)
-fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) i: u32) {
+fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i: u32) {
     let n_tokens = state[2];
-    let first_token = workgroup.y * QUERIES;
+    let workgroup = params.first + id.y;
+    let first_token = workgroup / N_HEADS * QUERIES;
     if (state[0] != 0u || first_token >= n_tokens) {
         return;
     }
-    let head = workgroup.x;
+    let head = workgroup % N_HEADS;
     let kv_head = head / GROUP;
     let lane = i % WIDE;
     let quad = i / WIDE;

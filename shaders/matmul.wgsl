@@ -16,8 +16,9 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
     if (t0 >= n) {
         return;
     }
-    let s = segment_of(id.y);
-    let row0 = (id.y - params.segment[s].wg_start) * select(TILE_ROWS, HALF, EPILOGUE == 2u);
+    let tile = params.first + id.y;
+    let s = segment_of(tile);
+    let row0 = (tile - params.segment[s].wg_start) * params.wg_rows;
 
     // The weights that this invocation loads, if it loads any: row `i` of the tile (or `i` less those that load x).
     let r = tile_row(i);

@@ -8,6 +8,7 @@
 // unrolled register tiles of 4 rows by 4 to 16 tokens gave 12 to 18 tokens/s on SwiftShader and 52 to 60 on lavapipe;
 // this gives 37 and 127, with subgroups (parts/x32_quad) 47 and 190. 16 rows gain another fifth and compile five times
 // longer. TILE below 32 makes lavapipe's compiler turn the array into chains of selects, a hundred times slower.
+// Workgroups: x over tokens, y over rows.
 
 const TILE: u32 = 32u;
 
@@ -62,14 +63,15 @@ fn dots(v: X32, w: Block) -> vec4<f32> {
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i: u32) {
     let n = pass_tokens();
-    let t0 = id.y * TILE;
+    let t0 = id.x * TILE;
     if (t0 >= n) {
         return;
     }
-    let s = segment_of(id.x);
+    let workgroup = params.first + id.y;
+    let s = segment_of(workgroup);
     let s_b = select(s, 1u, EPILOGUE == 2u);
     let per_invocation = select(8u, 4u, EPILOGUE == 2u);
-    let row = ((id.x - params.segment[s].wg_start) * WG + i) * per_invocation;
+    let row = (workgroup - params.segment[s].wg_start) * params.wg_rows + i * per_invocation;
     let row_b = select(row + 4u, row, EPILOGUE == 2u);
     let tile = min(TILE, n - t0);
     let x_stride = params.groups * 8u;

@@ -10,6 +10,7 @@ struct Params {
     d4: u32,      // D4 again, for loops that a driver must not unroll: lavapipe took minutes over them, for no speed
     span: u32,    // decode: keys of a split, a multiple of KV_BLOCK
     splits: u32,  // decode: splits of a head's keys, those beyond the position among them
+    first: u32,   // attention_prefill: the first of the workgroups that this slice of the dispatch takes
 }
 
 const D4: u32 = HEAD_DIM / 4u;                         // a head, in vec4

@@ -12,9 +12,9 @@ struct Params {
     tokens: u32,   // rows of x and y: the most tokens of a pass
     y_stride: u32, // floats in a row of y
     softcap: f32,  // EPILOGUE 0: y = softcap * tanh(dot / softcap) where not 0
-    pad0: u32,
-    pad1: u32,
-    pad2: u32,
+    first: u32,    // y of this slice's first workgroup: a dispatch may be cut by rows
+    wg_rows: u32,  // rows of a workgroup; with EPILOGUE 2 so many of gate and so many of up
+    pad: u32,
     segment: array<Segment, 3>,
 }
 

@@ -83,6 +83,7 @@ pub(super) struct Step {
     pub(super) pipeline: wgpu::ComputePipeline,
     pub(super) bind_group: wgpu::BindGroup,
     pub(super) workgroups: [u32; 3],
+    continues: bool,
 }
 
 impl Gpu {
@@ -199,7 +200,7 @@ impl Gpu {
                 entries: &entries,
             });
             self.count(|c| c.objects += 1);
-            steps.push(Step { pipeline, bind_group, workgroups: dispatch.workgroups });
+            steps.push(Step { pipeline, bind_group, workgroups: dispatch.workgroups, continues: dispatch.continues });
         }
         Ok(Prepared { steps, uniforms })
     }
@@ -288,10 +289,15 @@ impl Gpu {
         let mut dispatches = 0;
         if !recordings.is_empty() {
             let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-            for step in recordings.iter().flat_map(|r| &r.steps) {
+            let mut steps = recordings.iter().flat_map(|r| &r.steps).peekable();
+            while let Some(step) = steps.next() {
+                let [x, mut y, z] = step.workgroups;
+                while let Some(slice) = steps.next_if(|s| s.continues) {
+                    y += slice.workgroups[1];
+                }
                 pass.set_pipeline(&step.pipeline);
                 pass.set_bind_group(0, &step.bind_group, &[]);
-                pass.dispatch_workgroups(step.workgroups[0], step.workgroups[1], step.workgroups[2]);
+                pass.dispatch_workgroups(x, y, z);
                 dispatches += 1;
             }
         }

@@ -136,7 +136,7 @@ impl AttentionShape {
     pub(super) fn params(&self, splits: Splits) -> Vec<u32> {
         let eps = self.qk_norm_eps.unwrap_or(0.0);
         let words = [self.scale.to_bits(), self.softcap.to_bits(), eps.to_bits(), self.window, self.head_dim / 4];
-        [&words[..], &[splits.span, splits.count]].concat()
+        [&words[..], &[splits.span, splits.count, 0]].concat()
     }
 
     /// Bytes of what the splits of a token's heads leave to be merged: each head's output, its maximum and its total.

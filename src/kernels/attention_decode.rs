@@ -36,7 +36,8 @@ pub fn attention_decode(tier: Tier, shape: &AttentionShape, buffers: &AttentionB
         .constant("PARTIAL", u32::from(splits.count > 1));
     let variant = if tier.cpu { variant.constant("WG", 8) } else { variant.with_reduce(tier, 128) };
     let workgroups = [shape.n_kv_heads * chunks, splits.count, 1];
-    let mut dispatches = vec![Dispatch { variant, params: shape.params(splits), bindings, workgroups, cost: shape.cost(1) }];
+    let mut dispatches =
+        vec![Dispatch { variant, params: shape.params(splits), bindings, workgroups, cost: shape.cost(1), continues: false }];
     if splits.count > 1 {
         dispatches.push(attention_reduce(shape, b, splits));
     }

@@ -18,5 +18,6 @@ pub fn attention_reduce(shape: &AttentionShape, buffers: &AttentionBuffers, spli
         bindings: vec![reads(b.state), reads(b.parts), writes(b.att)],
         workgroups: [(shape.n_heads * shape.head_dim / 4).div_ceil(WG), 1, 1],
         cost: Cost { fixed: numbers * u64::from(splits.count), per_key: 0 },
+        continues: false,
     }
 }

@@ -43,5 +43,6 @@ pub fn embed(_tier: Tier, chunk: Matrix, row0: u32, scale: f32, io: Io) -> Resul
         bindings: vec![io.state, io.ids, Binding::read(chunk.buffer, 0, bytes), io.x],
         workgroups: [groups.div_ceil(WG), io.tokens, 1],
         cost: Cost { fixed: floats, per_key: 0 },
+        continues: false,
     })
 }

@@ -57,5 +57,6 @@ pub fn fill(words: Binding, pattern: Pattern) -> Result<Dispatch> {
         bindings: vec![words],
         workgroups: [grid_x as u32, rows as u32, 1],
         cost: Cost { fixed: vec4s * 4, per_key: 0 },
+        continues: false,
     })
 }

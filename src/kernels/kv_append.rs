@@ -25,5 +25,5 @@ pub fn kv_append(tier: Tier, shape: &AttentionShape, buffers: &AttentionBuffers,
     };
     let workgroups = [heads.div_ceil(items), tokens, 1];
     let cost = Cost { fixed: u64::from(tokens) * shape.qkv_len(), per_key: 0 };
-    Dispatch { variant, params: shape.params(Splits::ONE), bindings, workgroups, cost }
+    Dispatch { variant, params: shape.params(Splits::ONE), bindings, workgroups, cost, continues: false }
 }

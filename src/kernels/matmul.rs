@@ -3,7 +3,7 @@
 
 use super::matvec::Epilogue;
 use super::parts::{self, Activation};
-use super::{Binding, Cost, Dispatch, MAX_WORKGROUPS, Matrix, Source, Variant, state};
+use super::{Binding, Cost, Dispatch, MAX_WORKGROUPS, Matrix, Source, Variant, sliced, state};
 use crate::err;
 use crate::error::Result;
 use crate::source;
@@ -16,6 +16,11 @@ const TILES: Source = source!("matmul");
 const TILE_F32: Source = source!("parts/matmul_tile_f32");
 const TILE_F16: Source = source!("parts/matmul_tile_f16");
 const ROWS: Source = source!("matmul_rows");
+
+/// Where the params hold the first workgroup of a slice, and the rows of a workgroup (of each matrix, where gated).
+pub const FIRST: usize = 5;
+/// See [`FIRST`].
+pub const TILE_ROWS: usize = 6;
 
 /// What a matmul is bound to.
 #[derive(Debug, Clone, Copy)]
@@ -41,11 +46,11 @@ const CPU_ROWS: u32 = 8;
 const GPU_TOKENS: u32 = 64;
 
 /// `y[t, r] = epilogue(Σ_k x[t, k] · W[r, k] + bias[r])` for one to three matrices of one buffer, of up to three formats;
-/// their rows follow one another in y. Tokens beyond those that the state names are left alone.
+/// their rows follow one another in y. Tokens beyond those that the state names are left alone. In slices of rows.
 ///
 /// # Errors
 /// `internal` where the matrices or the bindings do not fit together, `unsupported-quant` for a format without a decoder.
-pub fn matmul(tier: Tier, matrices: &[Matrix], io: Io, epilogue: Epilogue) -> Result<Dispatch> {
+pub fn matmul(tier: Tier, matrices: &[Matrix], io: Io, epilogue: Epilogue) -> Result<Vec<Dispatch>> {
     let first = matrices.first().ok_or_else(|| err!(Internal, "matmul: no matrix"))?;
     let gated = matches!(epilogue, Epilogue::Gated(_));
     let fits =
@@ -105,17 +110,18 @@ pub fn matmul(tier: Tier, matrices: &[Matrix], io: Io, epilogue: Epilogue) -> Re
     }
     segments.resize(3 * 8, 0);
     let token_tiles = io.tokens.div_ceil(tile_tokens);
-    let grid = if tier.cpu { [workgroups, token_tiles, 1] } else { [token_tiles, workgroups, 1] };
+    let grid = [token_tiles, workgroups, 1];
     if grid.iter().any(|n| *n > MAX_WORKGROUPS) {
         return Err(err!(Internal, "matmul: {all_rows} rows and {} tokens make {grid:?} workgroups", io.tokens));
     }
-    let mut params = vec![first.cols / 32, matrices.len() as u32, io.tokens, y_stride as u32, softcap.to_bits(), 0, 0, 0];
+    let mut params = vec![first.cols / 32, matrices.len() as u32, io.tokens, y_stride as u32, softcap.to_bits(), 0, tile_rows, 0];
     params.extend(segments);
     let end = matrices.iter().map(|m| u64::from(m.base) + u64::from(m.rows) * u64::from(m.row_vec4)).max().unwrap_or(0);
     let weights = Binding::read(first.buffer, 0, end * 16);
     let cost = Cost { fixed: u64::from(io.tokens) * u64::from(first.cols) * all_rows, per_key: 0 };
     let bindings = vec![io.state, io.x, weights, io.bias.unwrap_or(io.x), io.y];
-    Ok(Dispatch { variant, params, bindings, workgroups: grid, cost })
+    let whole = Dispatch { variant, params, bindings, workgroups: grid, cost, continues: false };
+    Ok(sliced(tier, whole, FIRST, 0))
 }
 
 /// Shaders index floats by u32, and read nothing beyond what is bound.
@@ -143,13 +149,13 @@ mod tests {
         let store = Epilogue::Store { softcap: 0.0 };
         let gated = Epilogue::Gated(Activation::Silu); // half of a workgroup's rows are gate and half are up
         let tiers = [
-            (Tier { cpu: true, ..Tier::BASE }, [4, 2, 1], [3, 2, 1]), // 64 rows, 32 tokens
+            (Tier { cpu: true, ..Tier::BASE }, [2, 4, 1], [2, 3, 1]), // 64 rows, 32 tokens
             (Tier::BASE, [1, 4, 1], [1, 3, 1]),                       // 64 tokens, 64 rows
             (Tier { f16: true, ..Tier::BASE }, [1, 2, 1], [1, 2, 1]), // 64 tokens, 128 rows
         ];
         for (tier, of_store, of_gated) in tiers {
-            assert_eq!(matmul(tier, &[Q, Q], io(64), store).unwrap().workgroups, of_store, "{tier:?}");
-            assert_eq!(matmul(tier, &[Q, Q], io(64), gated).unwrap().workgroups, of_gated, "{tier:?}");
+            assert_eq!(matmul(tier, &[Q, Q], io(64), store).unwrap()[0].workgroups, of_store, "{tier:?}");
+            assert_eq!(matmul(tier, &[Q, Q], io(64), gated).unwrap()[0].workgroups, of_gated, "{tier:?}");
         }
     }
 

@@ -112,5 +112,6 @@ pub fn matvec(tier: Tier, matrices: &[Matrix], io: Io, epilogue: Epilogue) -> Re
         bindings: vec![io.state, io.x, norm, weights, io.y],
         workgroups: [grid_x, workgroups.div_ceil(grid_x), 1],
         cost: Cost { fixed: matrices.iter().map(|m| u64::from(m.rows) * u64::from(m.cols)).sum(), per_key: 0 },
+        continues: false,
     })
 }

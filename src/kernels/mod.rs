@@ -24,6 +24,8 @@ pub mod stream;
 
 pub use link::{Part, Source, Target, Variant};
 
+use crate::tensor::Tier;
+
 /// A buffer of a plan, by its place in the plan's list of [`BufferSpec`]s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BufferId(pub u32);
@@ -90,6 +92,45 @@ pub struct Dispatch {
     pub workgroups: [u32; 3],
     /// How much work it is, by which submits are cut.
     pub cost: Cost,
+    /// Whether it goes on where the dispatch before it ends: see [`cut`].
+    pub continues: bool,
+}
+
+/// The most work of one dispatch of a prefill, on a GPU: 20 ms at 200 GFLOP/s, which a phone's GPU does.
+const SLICE_COST: u64 = 2 << 30;
+/// On a CPU adapter: 26 ms on SwiftShader, where two cores do 5e9 multiply-adds a second in matmul_rows, and 7 on lavapipe.
+const SLICE_COST_CPU: u64 = 128 << 20;
+
+/// Cuts a dispatch along y into slices of at most the tier's [`SLICE_COST`] each, where the pass's last token sees `keys`
+/// keys, so that neither a submit nor what the page draws beside it has to wait for the whole. See [`cut`].
+pub(crate) fn sliced(tier: Tier, whole: Dispatch, first: usize, keys: u32) -> Vec<Dispatch> {
+    let most = if tier.cpu { SLICE_COST_CPU } else { SLICE_COST };
+    let slices = whole.cost.at(keys).div_ceil(most).min(whole.workgroups[1].into()) as u32;
+    cut(&whole, first, slices)
+}
+
+/// Cuts a dispatch along y into about this many slices. Word `first` of the params tells the kernel the y of the slice's
+/// first workgroup. Slices that follow one another in a submit are played as one dispatch: the first one's bindings with
+/// the workgroups of all. So a fine cut costs bind groups when a model is loaded, and nothing when it runs.
+pub fn cut(whole: &Dispatch, first: usize, slices: u32) -> Vec<Dispatch> {
+    let [x, y, z] = whole.workgroups;
+    let each = y.div_ceil(slices.max(1)).max(1);
+    let slice = |start: u32| {
+        let rows = each.min(y - start);
+        let share = |n: u64| n * u64::from(rows) / u64::from(y);
+        let mut params = whole.params.clone();
+        if let Some(word) = params.get_mut(first) {
+            *word = start;
+        }
+        Dispatch {
+            params,
+            workgroups: [x, rows, z],
+            cost: Cost { fixed: share(whole.cost.fixed), per_key: share(whole.cost.per_key) },
+            continues: start > 0,
+            ..whole.clone()
+        }
+    };
+    (0..y).step_by(each as usize).map(slice).collect()
 }
 
 /// The work of a dispatch whose tokens are all there, in multiply-adds, roughly: enough to share out time by.
@@ -120,6 +161,11 @@ impl Recording {
     pub fn push(&mut self, dispatch: Dispatch) {
         self.dispatches.push(dispatch);
     }
+
+    /// Appends the slices of a dispatch.
+    pub fn extend(&mut self, slices: Vec<Dispatch>) {
+        self.dispatches.extend(slices);
+    }
 }
 
 /// A weight matrix on the device: `rows` rows of `cols` weights, in its quantised form (see `shaders/parts/weights.wgsl`).
@@ -137,4 +183,44 @@ pub struct Matrix {
     pub cols: u32,
     /// A row's length on the device, in `vec4<u32>`.
     pub row_vec4: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whole(workgroups: u32, cost: Cost) -> Dispatch {
+        let variant = Variant::new(parts::WEIGHTS, &[]);
+        Dispatch { variant, params: vec![7, 0, 9], bindings: Vec::new(), workgroups: [3, workgroups, 1], cost, continues: false }
+    }
+
+    #[test]
+    fn slices_together_are_the_whole() {
+        let whole = whole(10, Cost { fixed: 1000, per_key: 20 });
+        for (slices, rows) in [(0, vec![10]), (1, vec![10]), (3, vec![4, 4, 2]), (4, vec![3, 3, 3, 1]), (99, vec![1; 10])] {
+            let slices = cut(&whole, 1, slices);
+            assert_eq!(slices.iter().map(|s| s.workgroups[1]).collect::<Vec<_>>(), rows);
+            let mut start = 0;
+            for slice in &slices {
+                assert_eq!((slice.params.as_slice(), slice.continues), ([7, start, 9].as_slice(), start > 0));
+                assert_eq!((slice.workgroups[0], slice.workgroups[2]), (3, 1));
+                start += slice.workgroups[1];
+            }
+            assert_eq!(slices.iter().map(|s| s.cost.at(5)).sum::<u64>(), 1100);
+        }
+    }
+
+    #[test]
+    fn no_slice_costs_more_than_its_tier_allows() {
+        let cpu = Tier { cpu: true, ..Tier::BASE };
+        let gate_up = Cost { fixed: 64 * 576 * 3072, per_key: 0 }; // SmolLM2, 64 tokens: not cut even on a CPU
+        assert_eq!(sliced(cpu, whole(48, gate_up), 1, 0).len(), 1);
+        let large = Cost { fixed: 256 * 4096 * 28_672, per_key: 0 }; // Llama 8B, 256 tokens
+        assert_eq!(sliced(Tier::BASE, whole(448, large), 1, 0).len(), 14);
+        let attention = Cost { fixed: 0, per_key: 2 * 32 * 128 * 256 };
+        assert_eq!(sliced(Tier::BASE, whole(256, attention), 1, 0).len(), 1);
+        assert_eq!(sliced(Tier::BASE, whole(256, attention), 1, 8192).len(), 8);
+        assert!(sliced(cpu, whole(256, attention), 1, 8192).iter().all(|s| s.cost.at(8192) <= SLICE_COST_CPU));
+        assert_eq!(sliced(cpu, whole(2, attention), 1, 8192).len(), 2, "no finer than workgroups");
+    }
 }

@@ -63,5 +63,6 @@ pub fn norm(tier: Tier, io: Io, eps: f32, into: Into) -> Result<Dispatch> {
         bindings: vec![io.state, io.a, io.weights, io.out],
         workgroups: [workgroups, 1, 1],
         cost: Cost { fixed: floats, per_key: 0 },
+        continues: false,
     })
 }

@@ -37,5 +37,6 @@ pub fn sample_candidates(tier: Tier, n_vocab: u32, buffers: &SampleBuffers) -> R
         ],
         workgroups: [workgroups, 1, 1],
         cost: Cost { fixed: n_vocab.into(), per_key: 0 },
+        continues: false,
     })
 }

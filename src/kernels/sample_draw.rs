@@ -36,5 +36,6 @@ pub fn sample_draw(tier: Tier, n_vocab: u32, buffers: &SampleBuffers) -> Result<
         ],
         workgroups: [1, 1, 1],
         cost: Cost { fixed: candidate_bytes / 8, per_key: 0 },
+        continues: false,
     })
 }

@@ -42,5 +42,6 @@ pub fn stream(tier: Tier, data: Binding, sums: Binding) -> Result<Dispatch> {
         bindings: vec![data, sums],
         workgroups: [workgroups as u32, 1, 1],
         cost: Cost { fixed: data.bytes / 4, per_key: 0 },
+        continues: false,
     })
 }

@@ -48,13 +48,13 @@ impl Plan {
         self.embed(&mut r, tokens)?;
         for l in &self.layers {
             r.push(self.norm(self.ids.x.read(), l.attn_norm, self.ids.xn.write(), Into::Store, tokens)?);
-            r.push(self.matmul(&l.qkv, self.ids.xn.read(), self.ids.qkv.write(), STORE, tokens)?);
+            r.extend(self.matmul(&l.qkv, self.ids.xn.read(), self.ids.qkv.write(), STORE, tokens)?);
             r.push(kv_append(self.options.tier, &self.attention(l), &self.attention_buffers(l), tokens));
-            r.push(attention_prefill(self.options.tier, &self.attention(l), &self.attention_buffers(l), tokens));
+            r.extend(attention_prefill(self.options.tier, &self.attention(l), &self.attention_buffers(l), tokens)?);
             self.add_matmul(&mut r, &l.out, self.ids.att.read(), l.post_attn_norm, tokens)?;
             r.push(self.norm(self.ids.x.read(), l.ffn_norm, self.ids.xn.write(), Into::Store, tokens)?);
             let gated = Epilogue::Gated(self.architecture.activation);
-            r.push(self.matmul(&l.gate_up, self.ids.xn.read(), self.ids.gated.write(), gated, tokens)?);
+            r.extend(self.matmul(&l.gate_up, self.ids.xn.read(), self.ids.gated.write(), gated, tokens)?);
             self.add_matmul(&mut r, &l.down, self.ids.gated.read(), l.post_ffn_norm, tokens)?;
         }
         Ok(r)
@@ -111,7 +111,7 @@ impl Plan {
         matvec(self.options.tier, m, io, epilogue)
     }
 
-    fn matmul(&self, m: &[Matrix], x: Binding, y: Binding, epilogue: Epilogue, tokens: u32) -> Result<Dispatch> {
+    fn matmul(&self, m: &[Matrix], x: Binding, y: Binding, epilogue: Epilogue, tokens: u32) -> Result<Vec<Dispatch>> {
         let io = matmul::Io { state: self.ids.state.read(), x, bias: None, y, tokens };
         matmul(self.options.tier, m, io, epilogue)
     }
@@ -134,10 +134,10 @@ impl Plan {
 
     fn add_matmul(&self, r: &mut Recording, m: &[Matrix], input: Binding, post: Option<Binding>, tokens: u32) -> Result<()> {
         let Some(post) = post else {
-            r.push(self.matmul(m, input, self.ids.x.write(), Epilogue::Residual, tokens)?);
+            r.extend(self.matmul(m, input, self.ids.x.write(), Epilogue::Residual, tokens)?);
             return Ok(());
         };
-        r.push(self.matmul(m, input, self.ids.xn.write(), STORE, tokens)?);
+        r.extend(self.matmul(m, input, self.ids.xn.write(), STORE, tokens)?);
         r.push(self.norm(self.ids.xn.read(), post, self.ids.x.write(), Into::Add, tokens)?);
         Ok(())
     }

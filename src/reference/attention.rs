@@ -51,8 +51,8 @@ impl Setup {
         let variant = &dispatch.variant;
         let find = |name: &str| variant.consts.iter().find(|c| c.0 == name).map(|c| c.1 as usize);
         let constant = |name: &str| find(name).ok_or_else(|| err!(Internal, "attention: no constant {name}"));
-        let &[scale, softcap, eps, window, _, span, splits] = dispatch.params.as_slice() else {
-            return Err(err!(Internal, "attention: expected 7 words of parameters, found {}", dispatch.params.len()));
+        let &[scale, softcap, eps, window, _, span, splits, _] = dispatch.params.as_slice() else {
+            return Err(err!(Internal, "attention: expected 8 words of parameters, found {}", dispatch.params.len()));
         };
         let has = |name: &str| variant.parts.iter().any(|part| part.source.name == name);
         let float = |word: u32| f64::from(f32::from_bits(word));

@@ -5,11 +5,12 @@ use half::f16;
 
 use super::Memory;
 use super::case::{Case, Noise};
+use crate::error::Result;
 use crate::kernels::attention::{AttentionBuffers, AttentionShape, KV_BLOCK, KvType, Rope, Splits};
 use crate::kernels::attention_decode::attention_decode;
-use crate::kernels::attention_prefill::attention_prefill;
+use crate::kernels::attention_prefill::{FIRST, attention_prefill};
 use crate::kernels::kv_append::kv_append;
-use crate::kernels::{Binding, BufferId, Recording};
+use crate::kernels::{Binding, BufferId, Recording, cut};
 use crate::tensor::Tier;
 
 /// The largest absolute error of an output whose values lie in -1..1, given the pool; and where the kernel itself stores
@@ -206,7 +207,7 @@ fn decode_case(tier: Tier, name: &str, shape: AttentionShape, pos: u32, splits: 
 }
 
 /// Appends a chunk. An f16 pool cannot be compared as floats, so that there the chunk's attention is compared.
-pub(super) fn append(tier: Tier) -> Vec<Case> {
+pub(super) fn append(tier: Tier) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for (name, shape, _, chunks) in shapes() {
         for &(pos, tokens) in chunks {
@@ -218,27 +219,32 @@ pub(super) fn append(tier: Tier) -> Vec<Case> {
             match shape.kv {
                 KvType::F32 => outputs.push((b.kv, TOLERANCE_QK)),
                 KvType::F16 => {
-                    dispatches.push(attention_prefill(tier, &shape, &b, bucket));
+                    dispatches.extend(attention_prefill(tier, &shape, &b, bucket)?);
                     outputs.push((b.att, TOLERANCE_F16));
                 }
             }
             cases.push(scene.case(format!("kv_append {name} pos {pos} tokens {tokens}"), Recording { dispatches }, outputs));
         }
     }
-    cases
+    Ok(cases)
 }
 
 /// Attends over a pool that is there.
-pub(super) fn prefill(tier: Tier) -> Vec<Case> {
+pub(super) fn prefill(tier: Tier) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for (name, shape, _, chunks) in shapes() {
         for &(pos, tokens) in chunks {
             let scene = Scene::new(shape, pos, tokens, pos + tokens);
-            let dispatches = vec![attention_prefill(tier, &shape, &scene.buffers, tokens.next_multiple_of(64))];
+            let mut dispatches = attention_prefill(tier, &shape, &scene.buffers, tokens.next_multiple_of(64))?;
+            if tokens > 60 {
+                // In slices, each on its own.
+                dispatches = cut(&dispatches[0], FIRST, 3);
+                dispatches.iter_mut().for_each(|slice| slice.continues = false);
+            }
             let outputs = vec![(scene.buffers.att, TOLERANCE)];
             let name = format!("attention_prefill {name} pos {pos} tokens {tokens}");
             cases.push(scene.case(name, Recording { dispatches }, outputs));
         }
     }
-    cases
+    Ok(cases)
 }

@@ -38,6 +38,9 @@ pub fn kv_append(d: &Dispatch, m: &mut Memory) -> Result<()> {
 }
 
 /// Over the shapes of many models, in odd sizes.
-pub fn cases(tier: crate::tensor::Tier) -> Vec<super::case::Case> {
+///
+/// # Errors
+/// `internal` where a kernel cannot be built.
+pub fn cases(tier: crate::tensor::Tier) -> Result<Vec<super::case::Case>> {
     super::attention_cases::append(tier)
 }

@@ -5,11 +5,11 @@ use super::activation::activation;
 use super::case::{Case, Noise};
 use super::weights::{decode_row, fill_matrix, formats_of};
 use crate::error::Result;
-use crate::kernels::matmul::{Io, matmul as build};
+use crate::kernels::matmul::{FIRST, Io, TILE_ROWS, matmul as build};
 use crate::kernels::matvec::Epilogue;
 use crate::kernels::parts::Activation;
 use crate::kernels::state::{DONE, N_TOKENS, STATE_BYTES, STATE_WORDS};
-use crate::kernels::{Binding, BufferId, Dispatch, Matrix, Recording};
+use crate::kernels::{Binding, BufferId, Dispatch, Matrix, Recording, cut};
 use crate::tensor::{Format, Tier};
 
 /// One product and what its rounding is measured by.
@@ -21,19 +21,29 @@ struct Product {
     magnitude: f64,
 }
 
-/// The products of all matrices' rows with the tokens of the pass: \[row\]\[token\].
-fn products(d: &Dispatch, m: &Memory) -> Result<Vec<Vec<Product>>> {
-    let (cols, segments) = (d.params[0] as usize * 32, d.params[1] as usize);
+/// The rows of segment `s` that a slice's workgroups own. With gate and up, segment 0 says it for both.
+fn rows_of(d: &Dispatch, segments: &[&[u32]], s: usize) -> std::ops::Range<u32> {
+    let s = if constant(d, "EPILOGUE") == 2 { 0 } else { s };
+    let (rows, start) = (segments[s][2], segments[s][5]);
+    let row = |workgroup: u32| (workgroup.saturating_sub(start) * d.params[TILE_ROWS]).min(rows);
+    row(d.params[FIRST])..row(d.params[FIRST] + d.workgroups[1])
+}
+
+/// The products of the slice's rows of all matrices with the tokens of the pass: (row, of each token).
+fn products(d: &Dispatch, m: &Memory) -> Result<Vec<(usize, Vec<Product>)>> {
+    let cols = d.params[0] as usize * 32;
+    let segments: Vec<&[u32]> = d.params[8..].chunks(8).take(d.params[1] as usize).collect();
     let tokens = m.binding(d, 1)?[N_TOKENS].min(d.params[2]) as usize;
     let x = m.floats(d, 2)?;
     let bias = if constant(d, "BIAS") == 1 { m.floats(d, 4)? } else { Vec::new() };
     let formats = formats_of(&d.variant)?;
     let mut rows = Vec::new();
-    for segment in d.params[8..].chunks(8).take(segments) {
-        let &[base, row_vec4, n_rows, format, ..] = segment else { continue };
-        for r in 0..n_rows {
+    for s in 0..segments.len() {
+        let &[base, row_vec4, _, format, out_row, ..] = segments[s] else { continue };
+        for r in rows_of(d, &segments, s) {
             let w = decode_row(formats[format as usize], cols, m.binding(d, 3)?, base + r * row_vec4)?;
-            let bias = bias.get(rows.len()).map_or(0.0, |b| f64::from(*b));
+            let row = (out_row + r) as usize;
+            let bias = bias.get(row).map_or(0.0, |b| f64::from(*b));
             let one = |t: usize| {
                 let mut p = Product { dot: bias, magnitude: bias.abs() };
                 for (w, x) in w.iter().zip(&x[t * cols..]) {
@@ -43,7 +53,7 @@ fn products(d: &Dispatch, m: &Memory) -> Result<Vec<Vec<Product>>> {
                 }
                 p
             };
-            rows.push((0..tokens).map(one).collect());
+            rows.push((row, (0..tokens).map(one).collect()));
         }
     }
     Ok(rows)
@@ -63,11 +73,13 @@ pub fn matmul(d: &Dispatch, m: &mut Memory) -> Result<()> {
     let activate = activation(&d.variant)?;
     let epilogue = constant(d, "EPILOGUE");
     let y = m.binding_mut(d, 5)?;
-    for r in 0..y_stride {
-        for (t, p) in rows[r].iter().enumerate() {
+    // With gate and up, the second half are the up rows.
+    let outputs = if epilogue == 2 { rows.len() / 2 } else { rows.len() };
+    for (i, (r, products)) in rows.iter().take(outputs).enumerate() {
+        for (t, p) in products.iter().enumerate() {
             let slot = &mut y[t * y_stride + r];
             let value = match epilogue {
-                2 => activate(p.dot) * rows[y_stride + r][t].dot,
+                2 => activate(p.dot) * rows[outputs + i].1[t].dot,
                 1 => f64::from(f32::from_bits(*slot)) + p.dot,
                 _ if softcap != 0.0 => softcap * (p.dot / softcap).tanh(),
                 _ => p.dot,
@@ -84,11 +96,12 @@ fn tolerance(d: &Dispatch, m: &Memory, relative: f64) -> Result<f32> {
     let rows = products(d, m)?;
     let activate = activation(&d.variant)?;
     let mut top = 0.0f64;
-    for (r, products) in rows.iter().enumerate().take(d.params[3] as usize) {
+    let outputs = if constant(d, "EPILOGUE") == 2 { rows.len() / 2 } else { rows.len() };
+    for (i, (_, products)) in rows.iter().take(outputs).enumerate() {
         for (t, p) in products.iter().enumerate() {
             top = top.max(match constant(d, "EPILOGUE") {
                 2 => {
-                    let up = rows[d.params[3] as usize + r][t];
+                    let up = rows[outputs + i].1[t];
                     1.13 * p.magnitude * up.dot.abs() + activate(p.dot).abs() * up.magnitude
                 }
                 _ => p.magnitude + 1.0, // what was in y
@@ -133,6 +146,21 @@ pub fn cases(tier: Tier) -> Result<Vec<Case>> {
     let mut done = plain(&[(q, 31)], 96, (3, 3)).case(tier, 1)?;
     done.name.push_str(" done");
     cases.push(done);
+    // Slices, played as one dispatch as they are, and each on its own: the second in another order.
+    let gated = Spec { epilogue: Epilogue::Gated(Activation::Silu), ..plain(&[(q, 300), (q, 300)], 96, (33, 40)) };
+    for spec in [plain(&[(q, 129), (Format::Q8_0, 300), (q, 33)], 96, (33, 40)), gated] {
+        for apart in [false, true] {
+            let mut case = spec.case(tier, 0)?;
+            let mut slices = cut(&case.recording.dispatches[0], FIRST, 3);
+            if apart {
+                slices.iter_mut().for_each(|s| s.continues = false);
+                slices.reverse();
+            }
+            case.recording.dispatches = slices;
+            case.name.push_str(if apart { " in slices, apart" } else { " in slices" });
+            cases.push(case);
+        }
+    }
     Ok(cases)
 }
 
@@ -170,8 +198,9 @@ impl Spec {
             y: Binding::read_write(y, 0, u64::from(tokens * y_rows) * 4),
             tokens,
         };
-        let dispatch = build(tier, &matrices, io, self.epilogue)?;
-        let error = tolerance(&dispatch, &memory, if dispatch.variant.f16 { F16_ERROR } else { F32_ERROR })?;
+        let dispatches = build(tier, &matrices, io, self.epilogue)?;
+        let relative = if dispatches[0].variant.f16 { F16_ERROR } else { F32_ERROR };
+        let error = tolerance(&dispatches[0], &memory, relative)?;
         let formats: Vec<&str> = self.shapes.iter().map(|s| s.0.name()).collect();
         Ok(Case {
             name: format!(
@@ -181,7 +210,7 @@ impl Spec {
                 self.bias,
                 self.epilogue
             ),
-            recording: Recording { dispatches: vec![dispatch] },
+            recording: Recording { dispatches },
             memory,
             outputs: vec![(y, error)],
         })

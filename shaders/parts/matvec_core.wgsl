@@ -1,5 +1,5 @@
-// What both matvec cores share: bindings, segments, the dot product of one group, the epilogues. Links with x_each or x_quad,
-// which load x.
+// What both matvec cores share: bindings, segments, the dot product of one group, the epilogues. Links with x_each, x_quad or
+// x_added, which load x.
 //
 //   y[r] = s * Σ_k W[r, k] * x[k] * norm[k],   s = 1 / sqrt(mean(x²) + eps)
 //
@@ -60,6 +60,26 @@ struct X32 {
 // Where group g of x starts, in vec4.
 fn x_start(g: u32) -> u32 {
     return g * 8u + (max(state[2], 1u) - 1u) * params.x_stride;
+}
+
+// Group g of x, whose numbers are (p | q), times the norm's weights.
+fn x_normed(g: u32, p: mat4x4<f32>, q: mat4x4<f32>) -> X32 {
+    let k = g * 8u;
+    var v: X32;
+    v.a = p;
+    v.b = q;
+    if (NORM == 1u) {
+        v.squares = dot(p[0], p[0]) + dot(p[1], p[1]) + dot(p[2], p[2]) + dot(p[3], p[3])
+            + dot(q[0], q[0]) + dot(q[1], q[1]) + dot(q[2], q[2]) + dot(q[3], q[3]);
+        v.a = mat4x4<f32>(p[0] * norm[k], p[1] * norm[k + 1u], p[2] * norm[k + 2u], p[3] * norm[k + 3u]);
+        v.b = mat4x4<f32>(q[0] * norm[k + 4u], q[1] * norm[k + 5u], q[2] * norm[k + 6u], q[3] * norm[k + 7u]);
+    }
+    let one = vec4<f32>(1.0);
+    v.sums = vec2<f32>(
+        dot(v.a[0] + v.a[1] + v.a[2] + v.a[3], one),
+        dot(v.b[0] + v.b[1] + v.b[2] + v.b[3], one),
+    );
+    return v;
 }
 
 fn dot32(w: W32, v: X32) -> f32 {

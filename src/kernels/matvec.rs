@@ -11,6 +11,7 @@ use crate::tensor::{Format, Tier};
 const CORE: Source = source!("parts/matvec_core");
 const WORKGROUP: Source = source!("matvec");
 const ROWS: Source = source!("matvec_rows");
+const X_ADDED: Source = source!("parts/x_added");
 const X_EACH: Source = source!("parts/x_each");
 const X_QUAD: Source = source!("parts/x_quad");
 
@@ -28,6 +29,18 @@ pub enum Epilogue {
     Gated(Activation),
 }
 
+/// What is still to be added to x, RMS-normed with weights and an epsilon of its own (Gemma's norms after a block). The
+/// matvec computes with the sum and stores it.
+#[derive(Debug, Clone, Copy)]
+pub struct Added {
+    /// f32\[cols\]: what the matrix before made.
+    pub d: Binding,
+    /// f32\[cols\]: the weights of its norm. The epsilon is that of `Io::norm`.
+    pub weights: Binding,
+    /// f32\[cols\]: x + norm(d); another buffer than x.
+    pub sum: Binding,
+}
+
 /// What a matvec is bound to.
 #[derive(Debug, Clone, Copy)]
 pub struct Io {
@@ -39,6 +52,8 @@ pub struct Io {
     pub last_row: bool,
     /// RMS norm of x: weights f32\[cols\] and epsilon. `None` takes x as it is.
     pub norm: Option<(Binding, f32)>,
+    /// What comes onto x first. On GPUs, of one row, before a norm.
+    pub added: Option<Added>,
     /// f32\[rows of all matrices\], or of one of them with [`Epilogue::Gated`]
     pub y: Binding,
 }
@@ -57,6 +72,9 @@ pub fn matvec(tier: Tier, matrices: &[Matrix], io: Io, epilogue: Epilogue) -> Re
     let fits = |m: &Matrix| m.cols == first.cols && m.buffer == first.buffer && m.cols.is_multiple_of(32) && m.rows > 0;
     if matrices.len() > 3 || !matrices.iter().all(fits) || (gated && (matrices.len() != 2 || matrices[1].rows != first.rows)) {
         return Err(err!(Internal, "matvec: matrices that do not fit together: {matrices:?}"));
+    }
+    if io.added.is_some_and(|a| tier.cpu || io.last_row || io.norm.is_none() || a.sum.buffer == io.x.buffer) {
+        return Err(err!(Internal, "matvec: nothing can be added to x here: {io:?}"));
     }
     let mut formats: Vec<Format> = Vec::new();
     for m in matrices {
@@ -85,7 +103,8 @@ pub fn matvec(tier: Tier, matrices: &[Matrix], io: Io, epilogue: Epilogue) -> Re
         rows.subgroups = tier.subgroups;
         (rows, WG_ROWS * rows_each)
     } else {
-        (base.with(X_EACH).with_reduce(tier, (first.cols / 32).next_power_of_two().clamp(32, 128)), rows_each)
+        let x = if io.added.is_some() { X_ADDED } else { X_EACH };
+        (base.with(x).with_reduce(tier, (first.cols / 32).next_power_of_two().clamp(32, 128)), rows_each)
     };
 
     let (mut segments, mut workgroups, mut out_row) = (Vec::new(), 0, 0);
@@ -105,11 +124,12 @@ pub fn matvec(tier: Tier, matrices: &[Matrix], io: Io, epilogue: Epilogue) -> Re
         vec![first.cols / 32, matrices.len() as u32, workgroups, grid_x, eps.to_bits(), softcap.to_bits(), x_stride, 0];
     params.extend(segments);
     let end = matrices.iter().map(|m| u64::from(m.base) + u64::from(m.rows) * u64::from(m.row_vec4)).max().unwrap_or(0);
-    let weights = Binding::read(first.buffer, 0, end * 16);
+    let mut bindings = vec![io.state, io.x, norm, Binding::read(first.buffer, 0, end * 16), io.y];
+    bindings.extend(io.added.iter().flat_map(|a| [a.d, a.weights, a.sum]));
     Ok(Dispatch {
         variant,
         params,
-        bindings: vec![io.state, io.x, norm, weights, io.y],
+        bindings,
         workgroups: [grid_x, workgroups.div_ceil(grid_x), 1],
         cost: Cost { fixed: matrices.iter().map(|m| u64::from(m.rows) * u64::from(m.cols)).sum(), per_key: 0 },
         continues: false,

@@ -8,9 +8,10 @@
 //! | norm + gate, up matvec + activation | norm; gate, up matmul + activation |
 //! | down matvec + residual | down matmul + residual |
 //!
-//! Where a family norms what attention or feed-forward adds (Gemma), the matrix stores into `xn` and a norm adds it on.
+//! Where a family norms what attention or feed-forward adds (Gemma), the matrix stores into `xn` and a norm adds it on. In
+//! decode on a GPU that norm is the next matvec's to do; only the last one is a dispatch.
 
-use super::plan::{Chunk, Layer, Plan};
+use super::plan::{Chunk, Ids, Layer, Plan, Slot};
 use crate::error::Result;
 use crate::kernels::attention::AttentionBuffers;
 use crate::kernels::attention_decode::{attention_decode, splits};
@@ -18,26 +19,40 @@ use crate::kernels::attention_prefill::attention_prefill;
 use crate::kernels::embed::{self, embed};
 use crate::kernels::kv_append::kv_append;
 use crate::kernels::matmul::{self, matmul};
-use crate::kernels::matvec::{self, Epilogue, matvec};
+use crate::kernels::matvec::{self, Added, Epilogue, matvec};
 use crate::kernels::norm::{self, Into, norm};
 use crate::kernels::{Binding, Dispatch, Matrix, Recording};
 
 const STORE: Epilogue = Epilogue::Store { softcap: 0.0 };
 
+/// The residual stream while a decode pass is put together.
+struct Stream {
+    /// Where it is.
+    x: Slot,
+    /// Where the next matvec that adds to it leaves it.
+    other: Slot,
+    /// The weights of a norm of `xn` that is still to be added.
+    pending: Option<Binding>,
+}
+
 impl Plan {
     /// One token, where the sequence with it has up to `positions` tokens: embedding to the residual stream after the last layer.
     pub fn decode(&self, positions: u32) -> Result<Recording> {
         let mut r = Recording::default();
-        self.embed(&mut r, 1)?;
+        let mut stream = self.stream();
+        self.embed(&mut r, stream.x, 1)?;
         for l in &self.layers {
-            r.push(self.matvec(&l.qkv, self.ids.x.read(), Some(l.attn_norm), self.ids.qkv.write(), STORE)?);
+            r.push(self.norm_matvec(&mut stream, &l.qkv, l.attn_norm, self.ids.qkv.write(), STORE)?);
             let shape = self.attention(l);
             let splits = splits(self.options.tier, &shape, self.options.split_rule, positions);
             r.dispatches.extend(attention_decode(self.options.tier, &shape, &self.attention_buffers(l), splits));
-            self.add_matvec(&mut r, &l.out, self.ids.att.read(), l.post_attn_norm)?;
+            self.add_matvec(&mut r, &mut stream, &l.out, self.ids.att.read(), l.post_attn_norm)?;
             let gated = Epilogue::Gated(self.architecture.activation);
-            r.push(self.matvec(&l.gate_up, self.ids.x.read(), Some(l.ffn_norm), self.ids.gated.write(), gated)?);
-            self.add_matvec(&mut r, &l.down, self.ids.gated.read(), l.post_ffn_norm)?;
+            r.push(self.norm_matvec(&mut stream, &l.gate_up, l.ffn_norm, self.ids.gated.write(), gated)?);
+            self.add_matvec(&mut r, &mut stream, &l.down, self.ids.gated.read(), l.post_ffn_norm)?;
+        }
+        if let Some(post) = stream.pending {
+            r.push(self.norm(self.ids.xn.read(), post, stream.x.write(), Into::Add, 1)?);
         }
         Ok(r)
     }
@@ -45,7 +60,7 @@ impl Plan {
     /// Up to `tokens` tokens (the state says how many): embedding to the residual stream after the last layer.
     pub fn prefill(&self, tokens: u32) -> Result<Recording> {
         let mut r = Recording::default();
-        self.embed(&mut r, tokens)?;
+        self.embed(&mut r, self.ids.x, tokens)?;
         for l in &self.layers {
             r.push(self.norm(self.ids.x.read(), l.attn_norm, self.ids.xn.write(), Into::Store, tokens)?);
             r.extend(self.matmul(&l.qkv, self.ids.xn.read(), self.ids.qkv.write(), STORE, tokens)?);
@@ -70,6 +85,7 @@ impl Plan {
                 x: self.ids.x.read(),
                 last_row: true,
                 norm: Some((self.output_norm, self.architecture.norm_eps)),
+                added: None,
                 y,
             };
             let epilogue = Epilogue::Store { softcap: self.architecture.logit_softcap };
@@ -78,9 +94,9 @@ impl Plan {
         Ok(r)
     }
 
-    fn embed(&self, r: &mut Recording, tokens: u32) -> Result<()> {
+    fn embed(&self, r: &mut Recording, x: Slot, tokens: u32) -> Result<()> {
         for Chunk { first_row, matrix } in &self.embedding {
-            let io = embed::Io { state: self.ids.state.read(), ids: self.ids.ids.read(), x: self.ids.x.write(), tokens };
+            let io = embed::Io { state: self.ids.state.read(), ids: self.ids.ids.read(), x: x.write(), tokens };
             r.push(embed(self.options.tier, *matrix, *first_row, self.architecture.embedding_scale, io)?);
         }
         Ok(())
@@ -105,9 +121,25 @@ impl Plan {
         }
     }
 
-    fn matvec(&self, m: &[Matrix], x: Binding, weights: Option<Binding>, y: Binding, epilogue: Epilogue) -> Result<Dispatch> {
-        let norm = weights.map(|w| (w, self.architecture.norm_eps));
-        let io = matvec::Io { state: self.ids.state.read(), x, last_row: false, norm, y };
+    /// Where decode begins. Each norm that is left to the next matvec moves the stream to the other buffer: one a layer half but
+    /// for the first, so an odd number, and the last token's stream ends in `x`, where the head looks for it.
+    fn stream(&self) -> Stream {
+        let Ids { x, x_other, .. } = self.ids;
+        match self.defers_norms() {
+            true => Stream { x: x_other, other: x, pending: None },
+            false => Stream { x, other: x_other, pending: None },
+        }
+    }
+
+    /// A matvec of the normed residual stream, once what is pending has been added to it.
+    fn norm_matvec(&self, stream: &mut Stream, m: &[Matrix], norm: Binding, y: Binding, epilogue: Epilogue) -> Result<Dispatch> {
+        let pending = stream.pending.take();
+        let added = pending.map(|weights| Added { d: self.ids.xn.read(), weights, sum: stream.other.write() });
+        let norm = Some((norm, self.architecture.norm_eps));
+        let io = matvec::Io { state: self.ids.state.read(), x: stream.x.read(), last_row: false, norm, added, y };
+        if added.is_some() {
+            std::mem::swap(&mut stream.x, &mut stream.other);
+        }
         matvec(self.options.tier, m, io, epilogue)
     }
 
@@ -122,13 +154,22 @@ impl Plan {
     }
 
     /// `x += m · input`, normed first where the family does.
-    fn add_matvec(&self, r: &mut Recording, m: &[Matrix], input: Binding, post: Option<Binding>) -> Result<()> {
-        let Some(post) = post else {
-            r.push(self.matvec(m, input, None, self.ids.x.write(), Epilogue::Residual)?);
-            return Ok(());
-        };
-        r.push(self.matvec(m, input, None, self.ids.xn.write(), STORE)?);
-        r.push(self.norm(self.ids.xn.read(), post, self.ids.x.write(), Into::Add, 1)?);
+    fn add_matvec(
+        &self,
+        r: &mut Recording,
+        stream: &mut Stream,
+        m: &[Matrix],
+        input: Binding,
+        post: Option<Binding>,
+    ) -> Result<()> {
+        let (y, epilogue) = if post.is_some() { (self.ids.xn.write(), STORE) } else { (stream.x.write(), Epilogue::Residual) };
+        let io = matvec::Io { state: self.ids.state.read(), x: input, last_row: false, norm: None, added: None, y };
+        r.push(matvec(self.options.tier, m, io, epilogue)?);
+        if self.defers_norms() {
+            stream.pending = post;
+        } else if let Some(post) = post {
+            r.push(self.norm(self.ids.xn.read(), post, stream.x.write(), Into::Add, 1)?);
+        }
         Ok(())
     }
 

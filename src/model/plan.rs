@@ -77,6 +77,7 @@ pub struct Ids {
     pub candidates: Slot,
     pub logits: Slot,
     pub x: Slot,
+    pub x_other: Slot,
     pub xn: Slot,
     pub qkv: Slot,
     pub att: Slot,
@@ -205,6 +206,7 @@ impl Plan {
             candidates: b.slot(&candidates.label, candidates.bytes)?,
             logits: b.slot("logits", vocabulary)?,
             x: b.slot("x", rows(a.n_embd.into()))?,
+            x_other: if defers_norms(a, &options) { b.slot("x, in turn", u64::from(a.n_embd) * 4)? } else { Slot::default() },
             xn: b.slot("xn", rows(a.n_embd.into()))?,
             qkv: b.slot("qkv", rows(shape.qkv_len()))?,
             att: b.slot("att", rows(u64::from(a.n_heads) * u64::from(a.head_dim)))?,
@@ -249,6 +251,11 @@ impl Plan {
             }
         }
         buckets
+    }
+
+    /// Whether decode leaves the norms after attention and feed-forward to the next matvec.
+    pub(super) fn defers_norms(&self) -> bool {
+        defers_norms(&self.architecture, &self.options)
     }
 
     /// Bytes of all buffers.
@@ -314,6 +321,11 @@ impl Plan {
 fn bucket_ends(options: &PlanOptions) -> Vec<u32> {
     let ends = std::iter::successors(Some(options.split_rule.whole.max(1)), |end| end.checked_mul(4));
     ends.take_while(|end| *end < options.context_length).chain([options.context_length]).collect()
+}
+
+/// A CPU adapter dispatches for less than it costs to norm again in each workgroup.
+fn defers_norms(architecture: &Architecture, options: &PlanOptions) -> bool {
+    architecture.post_norms && !options.tier.cpu
 }
 
 struct Builder<'a> {

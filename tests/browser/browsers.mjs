@@ -38,7 +38,7 @@ const EVALUATE_MS = 400_000;
 /**
  * @typedef {{ evaluate(fn: Function, arg?: unknown): Promise<any>, close(): Promise<void>, raw: any, problems: string[] }} Page
  * `problems` collects what the page reports as errors: console errors, uncaught exceptions.
- * @typedef {{ name: string, open(url: string): Promise<Page>, close(): Promise<void> }} Browser
+ * @typedef {{ name: string, version: string, open(url: string): Promise<Page>, close(): Promise<void> }} Browser
  */
 
 /** Chromium, or null where it is not installed. @returns {Promise<Browser | null>} */
@@ -50,6 +50,7 @@ export async function chromium({ args = [] } = {}) {
   const context = await browser.newContext();
   return {
     name: "chromium",
+    version: browser.version(),
     async open(url) {
       const page = await context.newPage();
       const problems = [];
@@ -79,6 +80,7 @@ export async function firefox() {
   });
   return {
     name: "firefox",
+    version: (await browser.version()).replace(/^firefox\//i, ""),
     async open(url) {
       const page = await browser.newPage();
       const problems = [];

@@ -7,7 +7,7 @@ use common::gguf_writer::{Gguf, types};
 use common::models::{StillHost, engine, gpu, greedy, load};
 use common::{Rng, data};
 use pollster::block_on;
-use rivulet::engine::{Engine, Finish, GenerateOptions, LoadOptions, MemorySource, Prompt, describe, read_header};
+use rivulet::engine::{AbortFlag, Engine, Finish, GenerateOptions, LoadOptions, MemorySource, Prompt, describe, read_header};
 use rivulet::error::{Code, Error};
 use rivulet::sample::SamplingOptions;
 use rivulet::tensor::{Format, Tier};
@@ -214,6 +214,53 @@ fn aborting_ends_a_load_with_an_error_and_an_answer_without_one() {
     // The context's end is a length, not an error.
     let full = block_on(engine.generate(&Prompt::Ids(vec![1, 2]), &options, &mut |_| {}, &|| false)).unwrap();
     assert_eq!((full.finish_reason, full.usage.prompt_tokens + full.usage.completion_tokens), (Finish::Length, 512));
+}
+
+#[test]
+fn an_abort_ends_the_wait_for_the_device_and_the_next_answer_is_whole() {
+    let mut engine = engine(&data(MODEL), "f32", Some("cpu+base"));
+    let long: Vec<u32> = (0..500).map(|i| 1 + i % 300).collect();
+    let (short_answer, long_answer) = (greedy(&mut engine, &[1, 2], 10), greedy(&mut engine, &long, 4));
+    let options = options(json!({ "temperature": 0, "ignoreEos": true }));
+    for (prompt, after_ms) in [(vec![1, 2], 40), (vec![1, 2], 0), (long.clone(), 0), (long.clone(), 5)] {
+        let _ = greedy(&mut engine, &[7, 7, 7], 1); // nothing of the prompt is cached
+        let flag = AbortFlag::default();
+        let raised = flag.clone();
+        let raiser = std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(after_ms));
+            raised.abort();
+            std::time::Instant::now()
+        });
+        let mut seen = Vec::new();
+        let done = block_on(engine.generate(&Prompt::Ids(prompt.clone()), &options, &mut |t| seen.push(t.id), &flag)).unwrap();
+        let waited = std::time::Instant::now().saturating_duration_since(raiser.join().unwrap());
+        assert_eq!((done.finish_reason, &done.tokens), (Finish::Aborted, &seen), "after {after_ms} ms");
+        println!("{} tokens of prompt, {} of answer: the abort took {waited:?}", prompt.len(), seen.len());
+        // What was in flight does not harm what follows, whether it goes on from the same prompt or not.
+        assert_eq!(greedy(&mut engine, &[1, 2], 10), short_answer, "after {after_ms} ms");
+        assert_eq!(greedy(&mut engine, &long, 4), long_answer, "after {after_ms} ms");
+    }
+}
+
+#[test]
+fn a_token_costs_a_part_of_a_submit_and_creates_nothing() {
+    let mut engine = engine(&data(MODEL), "f32", Some("cpu+base"));
+    let prompt: Vec<u32> = (0..300).map(|i| 1 + i % 300).collect();
+    let mut costs = Vec::new();
+    for tokens in [2, 101] {
+        let json = json!({ "maxTokens": tokens, "temperature": 0, "ignoreEos": true });
+        let done = generate(&mut engine, &prompt, json).unwrap();
+        assert_eq!(done.finish_reason, Finish::Length);
+        costs.push(done.decode_cost);
+        if tokens == 2 {
+            assert!(done.timings.prefill_submits > 4, "{} submits for the prompt", done.timings.prefill_submits);
+        }
+    }
+    let [one, hundred] = costs[..] else { panic!() };
+    assert_eq!((one.objects, one.submits, one.readbacks), (0, 1, 1));
+    assert_eq!((hundred.objects, hundred.dispatches), (0, 100 * one.dispatches), "no step was played in vain");
+    // The clock of this test stands still, so groups grow to their most.
+    assert!(hundred.submits <= 12 && hundred.readbacks == hundred.submits, "{hundred:?}");
 }
 
 /// The header of a small llama, its weights zero.

@@ -1,6 +1,6 @@
 //! What a device's memory gives when it is only read: the limit that decoding is judged by.
 
-use super::load::check_cancel;
+use super::cancel::{Cancel, check_cancel};
 use super::source::Host;
 use crate::error::Result;
 use crate::gpu::Gpu;
@@ -23,7 +23,7 @@ const TRIALS: u32 = 3;
 ///
 /// # Errors
 /// `aborted`, and what the device fails with; `out-of-memory` where even this much does not fit.
-pub async fn bandwidth(gpu: &Gpu, host: &dyn Host, cancel: &dyn Fn() -> bool) -> Result<f64> {
+pub async fn bandwidth(gpu: &Gpu, host: &dyn Host, cancel: &dyn Cancel) -> Result<f64> {
     let (tier, report) = (gpu.tier(), gpu.report());
     let wanted = if tier.cpu { BYTES_CPU } else { BYTES };
     let block = block_bytes(tier);

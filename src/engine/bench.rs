@@ -9,8 +9,9 @@ use std::rc::Rc;
 use serde::{Deserialize, Serialize};
 
 use super::bandwidth::bandwidth;
+use super::cancel::{Cancel, check_cancel};
 use super::generate::Generated;
-use super::load::{Engine, LoadOptions, Progress, check_cancel};
+use super::load::{Engine, LoadOptions, Progress};
 use super::options::{GenerateOptions, Prompt};
 use super::source::{ByteSource, Host};
 use crate::err;
@@ -206,7 +207,7 @@ impl Engine {
         options: &BenchOptions,
         host: Box<dyn Host>,
         progress: &mut dyn FnMut(Progress),
-        cancel: &dyn Fn() -> bool,
+        cancel: &dyn Cancel,
     ) -> Result<(Self, BenchReport)> {
         let decided = options.decide(gpu.tier().cpu)?;
         progress(Progress { phase: "bandwidth", loaded: 0, total: 1 });
@@ -228,7 +229,7 @@ impl Engine {
         bandwidth: f64,
         before: Counters,
         progress: &mut dyn FnMut(Progress),
-        cancel: &dyn Fn() -> bool,
+        cancel: &dyn Cancel,
     ) -> Result<BenchReport> {
         let room = self.kv.context_length();
         let (fits, skipped): (Vec<u32>, Vec<u32>) = decided.contexts.iter().partition(|c| decided.positions(**c) <= room);
@@ -317,7 +318,7 @@ impl Engine {
         prompt: u32,
         decoded: u32,
         run: u32,
-        cancel: &dyn Fn() -> bool,
+        cancel: &dyn Cancel,
     ) -> Result<Generated> {
         // Any ids will do; others in each run, so that none of the prompt is in the cache.
         let id = |at: u32| at.wrapping_mul(2_654_435_761).wrapping_add(run) % self.architecture().n_vocab;

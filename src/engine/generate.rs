@@ -1,16 +1,22 @@
 //! The token loop: prefill what the cache does not hold, then groups of decode steps, each group one submit and one
-//! readback, the sampled token fed to the next step on the device.
+//! readback, the sampled token fed to the next step on the device. While one group runs, the next is submitted already;
+//! where the sampler has stopped, its kernels see that and do nothing.
+
+use std::collections::VecDeque;
 
 use serde::Serialize;
 
-use super::load::{Engine, check_cancel};
+use super::cancel::{Cancel, unless_cancelled};
+use super::load::Engine;
 use super::options::{GenerateOptions, Prompt};
+use super::pace::{GROUPS, GroupSize};
+use super::prefill::Prefill;
 use crate::err;
 use crate::error::{Code, Result};
-use crate::gpu::{Counters, Prepared};
+use crate::gpu::{Counters, Part, Readback};
 use crate::kernels::BufferId;
 use crate::kernels::state::{self, CpuStep, Done, Request};
-use crate::sample::{CpuSampler, Plan as SamplingPlan};
+use crate::sample::{CpuSampler, Mode, Plan as SamplingPlan};
 use crate::text::{DateTime, EncodeOptions, RenderOptions, StopMatcher, StreamDecoder, Tokenizer};
 
 /// One sampled token, as it is delivered.
@@ -53,17 +59,23 @@ pub struct Usage {
 }
 
 /// How long things took, by the host's clock.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Timings {
     /// Loading the model.
     pub load_ms: f64,
-    /// From the call to the first token.
+    /// From the call, before the prompt is tokenised, to the first token.
     pub ttft_ms: f64,
     /// Prompt tokens computed per second.
     pub prefill_tps: f64,
     /// Tokens per second after the first.
     pub decode_tps: f64,
+    /// Submits that the prompt was computed in.
+    pub prefill_submits: u32,
+    /// Milliseconds of the longest of them, among those whose size was chosen by measured times. `None` where the prompt was
+    /// too short to tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub longest_submit_ms: Option<f64>,
 }
 
 /// The result of a generation.
@@ -84,11 +96,6 @@ pub struct Generated {
     #[serde(skip)]
     pub decode_cost: Counters,
 }
-
-/// The longest that a group of steps may take before it grows no more: a stop button must stop.
-const GROUP_LIMIT_MS: f64 = 400.0;
-/// Steps of a group at most; the state's output ring holds twice as many.
-const GROUP_MAX: u32 = 16;
 
 impl Engine {
     /// The prompt's token ids.
@@ -136,14 +143,16 @@ impl Engine {
     ///
     /// # Errors
     /// `bad-option`, `bad-template`, `context-overflow` where the prompt alone does not fit, and what the device fails
-    /// with. Aborting is no error: the result says so.
+    /// with. Aborting is no error: the result says so. It comes at once where `cancel` can wake (see [`Cancel`]); what the
+    /// device was given by then is played to its end before the next call's work, and is seen by nobody.
     pub async fn generate(
         &mut self,
         prompt: &Prompt,
         options: &GenerateOptions,
         on_token: &mut dyn FnMut(TokenEvent),
-        cancel: &dyn Fn() -> bool,
+        cancel: &dyn Cancel,
     ) -> Result<Generated> {
+        let called = self.host.now_ms();
         options.validate(self.architecture().n_vocab as usize)?;
         let ids = self.encode_prompt(prompt, options)?;
         let context = self.kv.context_length();
@@ -156,7 +165,7 @@ impl Engine {
             ));
         }
         // Whatever goes wrong, what the cache holds is then unknown.
-        let result = self.run(&ids, options, on_token, cancel).await;
+        let result = self.run(&ids, options, on_token, cancel, called).await;
         if result.is_err() {
             self.forget();
         }
@@ -174,7 +183,8 @@ impl Engine {
         ids: &[u32],
         options: &GenerateOptions,
         on_token: &mut dyn FnMut(TokenEvent),
-        cancel: &dyn Fn() -> bool,
+        cancel: &dyn Cancel,
+        called: f64,
     ) -> Result<Generated> {
         let started = self.host.now_ms();
         let n_vocab = self.architecture().n_vocab;
@@ -196,59 +206,74 @@ impl Engine {
         let cached = self.keep_prefix(ids);
         let mut answer = Answer::new(ids, options)?;
 
-        let last = match self.prefill(ids, cached, cancel).await {
-            Ok(last) => last,
+        let mut prompt = Prefill::new();
+        let first_group = match self.prompt(ids, cached, &mut request, &mut prompt, cancel).await {
+            Ok(readback) => readback,
             Err(e) if e.code == Code::Aborted => {
-                let timings = Timings { load_ms: self.load_ms, ttft_ms: 0.0, prefill_tps: 0.0, decode_tps: 0.0 };
+                let timings = Timings { load_ms: self.load_ms, prefill_submits: prompt.flow.submits, ..Default::default() };
                 return Ok(answer.finish(Finish::Aborted, cached, timings, on_token));
             }
             Err(e) => return Err(e),
         };
-        request.pos = last;
-        request.n_tokens = ids.len() as u32 - last;
-        self.begin_pass(&ids[last as usize..], last)?;
-        self.write(self.plan.ids.state.id, 0, &request.header()?)?;
 
-        let (mut pos, mut steps) = (last, 0); // the first readback brings the prompt's own token
+        let counted = self.gpu.counters();
+        let mut flying = VecDeque::from([first_group]);
+        let mut submitted = 1; // steps; the first is the prompt's own
+        let mut size = GroupSize::new(self.latency_ms);
+        let mut ahead = if request.plan.mode == Mode::Cpu { 1 } else { GROUPS };
         let mut first = None;
         let finish = loop {
-            let before = self.host.now_ms();
-            let words = self.play(&self.group(pos, steps, request.n_tokens)?).await?;
+            while flying.len() < ahead && submitted < request.remaining {
+                let steps = size.steps().min(request.remaining - submitted);
+                // The last token's own keys and values come with the next step.
+                let pos = request.prompt_len + submitted - 1;
+                self.reserve(pos, pos + steps)?;
+                flying.push_back(self.submit_group(pos, steps).await?);
+                submitted += steps;
+            }
+            let Some(group) = flying.pop_front() else { break Finish::Length };
+            let words = match unless_cancelled(cancel, self.state_of(group)).await {
+                Err(e) if e.code == Code::Aborted => break Finish::Aborted,
+                other => other?,
+            };
             let now = self.host.now_ms();
-            first.get_or_insert((now, self.gpu.counters()));
+            if first.is_none() {
+                first = Some(now);
+                self.answered(&mut prompt);
+            }
             let mut stopped = answer.take_all(&words, self.tokenizer(), &end_ids, on_token);
+            size.answered(now, answer.taken);
             let mut done = Done::from_word(words[state::DONE]);
             let on_cpu = done == Done::Cpu && !stopped;
             if on_cpu {
+                // The groups behind this one did nothing; the next step may well be the CPU's again.
+                flying.clear();
+                size.restart();
                 let (token, after) = self.sample_on_cpu(&words, &sampler, &answer.history, &request).await?;
                 stopped = answer.take(token, self.tokenizer(), &end_ids, on_token);
+                submitted = answer.taken;
                 done = after;
             }
+            ahead = if on_cpu { 1 } else { GROUPS };
             match done {
                 _ if stopped => break Finish::StopString,
                 Done::End => break Finish::Stop,
                 Done::Length => break Finish::Length,
                 Done::Running | Done::Cpu => {}
             }
-            if cancel() {
-                break Finish::Aborted;
-            }
-            steps = if on_cpu || steps == 0 { 1 } else { next_group(steps, now - before) };
-            steps = steps.min(request.remaining - answer.taken); // more than 0, or the device had said Length
-            // The last token's own keys and values come with the next step.
-            pos = answer.history.len() as u32 - 1;
-            self.reserve(pos, (pos + steps).min(self.kv.context_length()))?;
         };
         let ended = self.host.now_ms();
-        let (first, counted) = first.unwrap_or((ended, self.gpu.counters()));
+        let first = first.unwrap_or(ended);
         let rate = |tokens: u32, ms: f64| if ms > 0.0 { f64::from(tokens) * 1000.0 / ms } else { 0.0 };
         let timings = Timings {
             load_ms: self.load_ms,
-            ttft_ms: first - started,
+            ttft_ms: first - called,
             prefill_tps: rate(ids.len() as u32 - cached, first - started),
             decode_tps: rate(answer.taken.saturating_sub(1), ended - first),
+            prefill_submits: prompt.flow.submits,
+            longest_submit_ms: prompt.flow.longest_ms,
         };
-        // Surplus steps of the last group are forgotten.
+        // Steps that were played and not taken are forgotten.
         answer.history.pop();
         self.cached.clone_from(&answer.history);
         self.kv.truncate(self.cached.len() as u32);
@@ -257,60 +282,34 @@ impl Engine {
         Ok(generated)
     }
 
-    /// Keeps what the cache and the prompt have in common, and gives how many tokens that is. At least one token of the
-    /// prompt is computed, since its logits are wanted.
-    pub(super) fn keep_prefix(&mut self, ids: &[u32]) -> u32 {
-        let common = self.cached.iter().zip(ids).take_while(|(a, b)| a == b).count().min(ids.len() - 1) as u32;
-        let kept = self.kv.rewindable(common);
-        self.kv.truncate(kept);
-        self.cached.truncate(kept as usize);
-        kept
+    /// Submits what of the prompt is not cached, with its first token's sampling, whose answer is still to come.
+    async fn prompt(
+        &mut self,
+        ids: &[u32],
+        cached: u32,
+        request: &mut Request<'_>,
+        run: &mut Prefill,
+        cancel: &dyn Cancel,
+    ) -> Result<Readback> {
+        let last = self.prefill(ids, cached, run, cancel).await?;
+        request.pos = last;
+        request.n_tokens = ids.len() as u32 - last;
+        self.begin_pass(&ids[last as usize..], last)?;
+        self.write(self.plan.ids.state.id, 0, &request.header()?)?;
+        let passes = [self.pass(last, request.n_tokens)?, &self.passes.head, &self.passes.sample];
+        self.feed_last(&passes, ids.len() as u32, run, cancel).await
     }
 
-    /// Computes the prompt from `start` on, all chunks but the last, which is left to be played with the head. Gives
-    /// where that one starts. Error: `aborted`, with the cache holding what has been computed.
-    pub(super) async fn prefill(&mut self, ids: &[u32], start: u32, cancel: &dyn Fn() -> bool) -> Result<u32> {
-        let chunk = self.passes.prefill.last().map_or(1, |p| p.0);
-        let mut pos = start;
-        while ids.len() as u32 - pos > chunk {
-            check_cancel(cancel)?;
-            self.begin_pass(&ids[pos as usize..(pos + chunk) as usize], pos)?;
-            self.write(self.plan.ids.state.id, 0, &[Done::Running as u32, pos, chunk])?;
-            self.play(&[self.pass(pos, chunk)?]).await?;
-            pos += chunk;
-            self.cached = ids[..pos as usize].to_vec();
-        }
-        check_cancel(cancel)?;
-        Ok(pos)
+    /// Submits decode steps, the first at `pos`.
+    async fn submit_group(&self, pos: u32, steps: u32) -> Result<Readback> {
+        let step = [self.passes.decode(pos + steps)?, &self.passes.head, &self.passes.sample];
+        let parts: Vec<Part<'_>> = step.iter().map(|r| r.whole()).cycle().take(steps as usize * step.len()).collect();
+        self.gpu.submit_reading(&parts, &self.buffers, self.plan.ids.state.id, state::STATE_BYTES).await
     }
 
-    /// Blocks and ids for a pass over `ids`, the first at `pos`.
-    pub(super) fn begin_pass(&mut self, ids: &[u32], pos: u32) -> Result<()> {
-        self.reserve(pos, pos + ids.len() as u32)?;
-        self.write(self.plan.ids.ids.id, 0, ids)
-    }
-
-    /// The pass for this many tokens, the first at `pos`.
-    pub(super) fn pass(&self, pos: u32, tokens: u32) -> Result<&Prepared> {
-        if tokens == 1 {
-            return self.passes.decode(pos + 1);
-        }
-        let fits = self.passes.prefill.iter().find(|p| p.0 >= tokens);
-        fits.map(|p| &p.1).ok_or_else(|| err!(Internal, "no pass takes {tokens} tokens"))
-    }
-
-    /// What is played before a readback: decode steps from `pos` on, or for none of them the end of the prompt, which
-    /// begins there.
-    fn group(&self, pos: u32, steps: u32, prompt_tokens: u32) -> Result<Vec<&Prepared>> {
-        let pass = if steps == 0 { self.pass(pos, prompt_tokens)? } else { self.passes.decode(pos + steps)? };
-        let step = [pass, &self.passes.head, &self.passes.sample];
-        Ok(step.into_iter().cycle().take(steps.max(1) as usize * step.len()).collect())
-    }
-
-    /// Plays passes in one submit and reads the state back.
-    pub(super) async fn play(&self, passes: &[&Prepared]) -> Result<Vec<u32>> {
-        let bytes = self.gpu.submit_and_read(passes, &self.buffers, self.plan.ids.state.id, state::STATE_BYTES).await?;
-        let words: Vec<u32> = bytemuck::pod_collect_to_vec(&bytes);
+    /// The state that a group left behind.
+    async fn state_of(&self, group: Readback) -> Result<Vec<u32>> {
+        let words: Vec<u32> = bytemuck::pod_collect_to_vec(&self.gpu.answer(&self.buffers, group).await?);
         if words.len() < state::STATE_WORDS {
             return Err(err!(Internal, "expected {} words of state, found {}", state::STATE_WORDS, words.len()));
         }
@@ -372,14 +371,6 @@ impl Engine {
         let bytes = self.gpu.read(&self.buffers, self.plan.ids.logits.id, 0, bytes).await?;
         Ok(bytemuck::pod_collect_to_vec(&bytes))
     }
-}
-
-/// How many steps the next group takes, given how long this one took.
-fn next_group(steps: u32, elapsed_ms: f64) -> u32 {
-    if elapsed_ms > GROUP_LIMIT_MS {
-        return (steps / 2).max(1);
-    }
-    if elapsed_ms * 2.0 <= GROUP_LIMIT_MS { (steps * 2).min(GROUP_MAX) } else { steps }
 }
 
 struct Sampled {

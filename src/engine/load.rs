@@ -1,11 +1,14 @@
 //! Loading: a header, then the weights as a stream from the source through a small window of memory into the device's
 //! buffers. Nothing of the weights is held: peak memory is [`WINDOW_BYTES`] twice, whatever the model's size.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
 
+use super::cancel::{Cancel, check_cancel, unless_cancelled};
 use super::kv::KvCache;
+use super::pace::Pacer;
 use super::source::{ByteSource, Host, read_header};
 use super::words::Words;
 use crate::err;
@@ -92,6 +95,40 @@ pub struct ModelInfo {
     pub largest_binding_bytes: u64,
     /// The device, once there is one.
     pub adapter: Option<AdapterReport>,
+    /// How long loading took, once it has.
+    pub load_phases: Option<LoadPhases>,
+}
+
+/// Milliseconds of each part of a load, in order.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LoadPhases {
+    /// Reading and parsing the header; 0 where that was done before the load.
+    pub header_ms: f64,
+    /// The tokenizer and the chat template.
+    pub tokenizer_ms: f64,
+    /// Allocating the device's buffers.
+    pub buffers_ms: f64,
+    /// Fetching, repacking and uploading the weights.
+    pub weights_ms: f64,
+    /// Compiling kernels, as far as it went on when the weights were there.
+    pub kernels_ms: f64,
+    /// All of it, with what lies between.
+    pub total_ms: f64,
+}
+
+/// Tells the time between calls.
+struct Laps<'a> {
+    host: &'a dyn Host,
+    last: f64,
+}
+
+impl Laps<'_> {
+    /// Milliseconds since the last call.
+    fn lap(&mut self) -> f64 {
+        let now = self.host.now_ms();
+        now - std::mem::replace(&mut self.last, now)
+    }
 }
 
 /// Plans a model from its header alone. Errors as `model::read` and [`Plan::new`].
@@ -144,6 +181,7 @@ fn info(header: &Header, plan: &Plan, adapter: Option<AdapterReport>) -> ModelIn
         weight_bytes_per_token: plan.weight_bytes_per_token(),
         largest_binding_bytes: plan.buffers.iter().map(|b| b.bytes).max().unwrap_or(0),
         adapter,
+        load_phases: None,
     }
 }
 
@@ -178,6 +216,9 @@ pub struct Engine {
     pub(super) cached: Vec<u32>,
     pub(super) host: Box<dyn Host>,
     pub(super) load_ms: f64,
+    /// How long a trivial readback takes on this device and host.
+    pub(super) latency_ms: f64,
+    pub(super) pacer: RefCell<Pacer>,
     words: Rc<Words>,
     info: ModelInfo,
 }
@@ -194,11 +235,18 @@ impl Engine {
         options: &LoadOptions,
         host: Box<dyn Host>,
         progress: &mut dyn FnMut(Progress),
-        cancel: &dyn Fn() -> bool,
+        cancel: &dyn Cancel,
     ) -> Result<Self> {
         progress(Progress { phase: "header", loaded: 0, total: source.len() });
-        let header = read_header(source).await?;
-        Self::load_header(header, source, gpu, options, host, progress, cancel).await
+        let start = host.now_ms();
+        let header = unless_cancelled(cancel, read_header(source)).await?;
+        let header_ms = host.now_ms() - start;
+        let mut engine = Self::load_header(header, source, gpu, options, host, progress, cancel).await?;
+        if let Some(phases) = &mut engine.info.load_phases {
+            phases.header_ms = header_ms;
+            phases.total_ms += header_ms;
+        }
+        Ok(engine)
     }
 
     /// Loads a model whose header has been read from `source`. Errors as [`Self::load`].
@@ -209,12 +257,14 @@ impl Engine {
         options: &LoadOptions,
         host: Box<dyn Host>,
         progress: &mut dyn FnMut(Progress),
-        cancel: &dyn Fn() -> bool,
+        cancel: &dyn Cancel,
     ) -> Result<Self> {
         let start = host.now_ms();
+        let mut laps = Laps { host: &*host, last: start };
         let plan = plan(&header, gpu.tier(), options)?;
-        let info = info(&header, &plan, Some(gpu.report().clone()));
+        let mut info = info(&header, &plan, Some(gpu.report().clone()));
         check_cancel(cancel)?;
+        laps.lap();
 
         progress(Progress { phase: "tokenizer", loaded: 0, total: source.len() });
         let tokenizer = Tokenizer::from_metadata(&mut header.metadata)?;
@@ -223,17 +273,31 @@ impl Engine {
             return Err(err!(BadFile, "the vocabulary has {tokens} tokens, the embedding {rows} rows"));
         }
         let template = ChatTemplate::from_metadata(&header.metadata, &tokenizer)?;
+        let tokenizer_ms = laps.lap();
 
         let buffers = gpu.create_buffers(&plan.buffers).await?;
+        let buffers_ms = laps.lap();
         match source.is_noise() {
             true => noise_weights(&gpu, &plan, &buffers, progress, cancel).await?,
-            false => upload_weights(source, &gpu, &header, &plan, &buffers, progress, cancel).await?,
+            false => {
+                let uploads = upload_weights(source, &gpu, &header, &plan, &buffers, progress, cancel);
+                unless_cancelled(cancel, uploads).await?;
+            }
         }
         upload_tables(source, &gpu, &header, &plan, &buffers).await?;
+        gpu.flush(&buffers).await?;
+        let weights_ms = laps.lap();
+        // Nothing is under way now.
+        gpu.flush(&buffers).await?;
+        let latency_ms = laps.lap();
         let passes = prepare(&gpu, &plan, &buffers, progress, cancel).await?;
+        let kernels_ms = laps.lap();
         let kv = KvCache::new(&plan.groups, plan.options.context_length);
         let load_ms = host.now_ms() - start;
+        let phases = LoadPhases { header_ms: 0.0, tokenizer_ms, buffers_ms, weights_ms, kernels_ms, total_ms: load_ms };
+        info.load_phases = Some(phases);
         Ok(Self {
+            pacer: RefCell::new(Pacer::new(gpu.tier().cpu, latency_ms)),
             gpu,
             plan,
             buffers,
@@ -242,6 +306,7 @@ impl Engine {
             cached: Vec::new(),
             host,
             load_ms,
+            latency_ms,
             words: Rc::new(Words { tokenizer, template }),
             info,
         })
@@ -283,10 +348,6 @@ impl Engine {
     }
 }
 
-pub(super) fn check_cancel(cancel: &dyn Fn() -> bool) -> Result<()> {
-    if cancel() { Err(err!(Aborted, "the caller aborted")) } else { Ok(()) }
-}
-
 async fn upload_weights(
     source: &impl ByteSource,
     gpu: &Gpu,
@@ -294,7 +355,7 @@ async fn upload_weights(
     plan: &Plan,
     buffers: &Buffers,
     progress: &mut dyn FnMut(Progress),
-    cancel: &dyn Fn() -> bool,
+    cancel: &dyn Cancel,
 ) -> Result<()> {
     let row_bytes = |u: &model::Upload| {
         let t = &header.tensors[u.tensor];
@@ -340,7 +401,7 @@ async fn upload_weights(
             progress(Progress { phase: "weights", loaded, total });
         }
     }
-    gpu.flush(buffers).await
+    Ok(())
 }
 
 /// Weights of a synthetic model: noise in every matrix, norms of one.
@@ -349,7 +410,7 @@ async fn noise_weights(
     plan: &Plan,
     buffers: &Buffers,
     progress: &mut dyn FnMut(Progress),
-    cancel: &dyn Fn() -> bool,
+    cancel: &dyn Cancel,
 ) -> Result<()> {
     let mut targets: Vec<(BufferId, UploadKind)> = plan.uploads.iter().map(|u| (u.buffer, u.kind)).collect();
     targets.sort_unstable_by_key(|t| t.0);
@@ -373,7 +434,7 @@ async fn noise_weights(
         }
         progress(Progress { phase: "weights", loaded, total });
     }
-    gpu.flush(buffers).await
+    Ok(())
 }
 
 async fn upload_tables(source: &impl ByteSource, gpu: &Gpu, header: &Header, plan: &Plan, buffers: &Buffers) -> Result<()> {
@@ -405,7 +466,7 @@ async fn prepare(
     plan: &Plan,
     buffers: &Buffers,
     progress: &mut dyn FnMut(Progress),
-    cancel: &dyn Fn() -> bool,
+    cancel: &dyn Cancel,
 ) -> Result<Passes> {
     let max = plan.options.max_prefill;
     let buckets: Vec<u32> = [max / 4, max].into_iter().filter(|tokens| *tokens > 1).collect();

@@ -3,10 +3,13 @@
 
 mod bandwidth;
 mod bench;
+mod cancel;
 mod generate;
 mod kv;
 mod load;
 mod options;
+mod pace;
+mod prefill;
 #[cfg(not(target_arch = "wasm32"))]
 mod profile;
 mod score;
@@ -17,8 +20,9 @@ mod words;
 
 pub use bandwidth::bandwidth;
 pub use bench::{AtContext, BenchOptions, BenchReport, Device, Measured};
+pub use cancel::{AbortFlag, Cancel};
 pub use generate::{Finish, Generated, Timings, TokenEvent, Usage};
-pub use load::{Engine, LoadOptions, ModelInfo, Progress, describe};
+pub use load::{Engine, LoadOptions, LoadPhases, ModelInfo, Progress, describe};
 pub use options::{GenerateOptions, Prompt};
 #[cfg(not(target_arch = "wasm32"))]
 pub use profile::{KernelTime, PassProfile, Profile};

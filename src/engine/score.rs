@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::load::Engine;
+use super::prefill::Prefill;
 use crate::err;
 use crate::error::Result;
 use crate::kernels::state::{Done, N_TOKENS};
@@ -34,12 +35,13 @@ impl Engine {
         }
         self.forget();
         let chunk = self.passes.prefill.last().map_or(1, |p| p.0) as usize;
-        let mut pos = 0;
+        let (mut pos, mut run, never) = (0, Prefill::new(), || false);
         for part in ids.chunks(chunk) {
             let n = part.len() as u32;
             self.begin_pass(part, pos)?;
             self.write(self.plan.ids.state.id, 0, &[Done::Running as u32, pos, n])?;
-            self.gpu.submit(&[self.pass(pos, n)?]);
+            self.feed(&[self.pass(pos, n)?], pos + n, &mut run, &never).await?;
+            self.settle(&mut run, &never).await?;
             // The head takes the last token of a pass, so each row in turn is called the last.
             let is_last = (pos + n) as usize == ids.len();
             let rows = if all { 1..=n } else { n..=if is_last { n } else { 0 } };

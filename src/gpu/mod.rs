@@ -8,4 +8,5 @@ mod profile;
 mod readback;
 
 pub use adapter::{AdapterReport, Gpu, GpuOptions};
-pub use player::{Buffers, Counters, Prepared};
+pub use player::{Buffers, Counters, Part, Prepared};
+pub use readback::{RING_BYTES, RING_SLOTS, Readback};

@@ -3,11 +3,14 @@
 //! Everything is made before the token loop: [`Gpu::prepare`] makes pipelines, the uniform buffer and bind groups, and
 //! [`Gpu::submit`] only encodes. [`Counters`] count what is made and done, so that a test can show it.
 
+use std::ops::Range;
+
 use crate::err;
 use crate::error::Result;
-use crate::kernels::{Access, BINDING_ALIGNMENT, BufferId, BufferSpec, Recording, Variant};
+use crate::kernels::{Access, BINDING_ALIGNMENT, BufferId, BufferSpec, Cost, Recording, Variant};
 
 use super::Gpu;
+use super::readback::{RING_BYTES, Readback, Ring};
 
 /// A compiled variant and the layout of its bindings.
 #[derive(Clone)]
@@ -54,23 +57,51 @@ impl Counters {
 /// The buffers of a plan, by [`BufferId`].
 pub struct Buffers {
     buffers: Vec<wgpu::Buffer>,
-    staging: wgpu::Buffer,
+    ring: Ring,
 }
-
-/// Bytes of the staging buffer that small readbacks go through without creating anything.
-pub const STAGING_BYTES: u64 = 64 << 10;
 
 impl Drop for Buffers {
     fn drop(&mut self) {
         // A browser frees GPU memory when the garbage collector comes round, which can be long after; so say it now.
-        self.buffers.iter().chain([&self.staging]).for_each(wgpu::Buffer::destroy);
+        self.buffers.iter().for_each(wgpu::Buffer::destroy);
+        self.ring.destroy();
     }
 }
 
 /// A recording made ready for one set of buffers.
 pub struct Prepared {
     pub(super) steps: Vec<Step>,
+    costs: Vec<Cost>,
     uniforms: wgpu::Buffer,
+}
+
+/// Neighbouring dispatches of a recording.
+#[derive(Clone)]
+pub struct Part<'a> {
+    recording: &'a Prepared,
+    steps: Range<usize>,
+}
+
+impl Prepared {
+    /// All of it.
+    pub fn whole(&self) -> Part<'_> {
+        Part { recording: self, steps: 0..self.steps.len() }
+    }
+}
+
+impl<'a> Part<'a> {
+    /// What its dispatches cost, in order.
+    pub fn costs(&self) -> &'a [Cost] {
+        &self.recording.costs[self.steps.clone()]
+    }
+
+    /// Takes its first `n` dispatches off, at most all of them.
+    pub fn split_off(&mut self, n: usize) -> Self {
+        let end = (self.steps.start + n).min(self.steps.end);
+        let first = self.steps.start..end;
+        self.steps.start = end;
+        Self { recording: self.recording, steps: first }
+    }
 }
 
 impl Drop for Prepared {
@@ -112,7 +143,7 @@ impl Gpu {
             }
         }
         let scope = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
-        let make = |label: &str, size: u64, usage| {
+        let make = |label: &str, size: u64, usage: wgpu::BufferUsages| {
             self.count(|c| {
                 c.objects += 1;
                 c.buffer_bytes += size;
@@ -121,8 +152,7 @@ impl Gpu {
         };
         let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::COPY_SRC;
         let buffers = specs.iter().map(|spec| make(&spec.label, spec.bytes.max(16).next_multiple_of(4), usage)).collect();
-        let staging = make("staging", STAGING_BYTES, wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST);
-        let made = Buffers { buffers, staging };
+        let made = Buffers { buffers, ring: Ring::new(|size, usage| make("ring", size, usage)) };
         if let Some(e) = scope.pop().await {
             let total: u64 = specs.iter().map(|s| s.bytes).sum();
             return Err(err!(OutOfMemory, "allocating {total} bytes in {} buffers failed: {e}", specs.len()));
@@ -144,11 +174,7 @@ impl Gpu {
 
     /// Waits until everything submitted is done, so that the staging memory of earlier writes is free again.
     pub async fn flush(&self, buffers: &Buffers) -> Result<()> {
-        let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-        encoder.copy_buffer_to_buffer(buffers.get(BufferId(0))?, 0, &buffers.staging, 0, 4);
-        self.queue.submit([encoder.finish()]);
-        self.count(|c| c.submits += 1);
-        self.map_and(&buffers.staging, 4, |_| ()).await
+        self.submit_and_read(&[], buffers, BufferId(0), 4).await.map(drop)
     }
 
     /// Compiles what a recording needs and binds its buffers. Errors: `internal` with the compiler's message.
@@ -202,7 +228,7 @@ impl Gpu {
             self.count(|c| c.objects += 1);
             steps.push(Step { pipeline, bind_group, workgroups: dispatch.workgroups, continues: dispatch.continues });
         }
-        Ok(Prepared { steps, uniforms })
+        Ok(Prepared { steps, costs: recording.dispatches.iter().map(|d| d.cost).collect(), uniforms })
     }
 
     fn layout(&self, access: &[Access]) -> wgpu::BindGroupLayout {
@@ -263,12 +289,33 @@ impl Gpu {
 
     /// Plays recordings in order, in one compute pass and one submit.
     pub fn submit(&self, recordings: &[&Prepared]) {
-        let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-        self.encode(&mut encoder, recordings);
-        self.queue.submit([encoder.finish()]);
+        self.submit_parts(&recordings.iter().map(|r| r.whole()).collect::<Vec<_>>());
     }
 
-    /// Plays recordings and reads `bytes` (at most [`STAGING_BYTES`]) of a buffer back, in one submit, creating nothing.
+    /// Plays parts of recordings in order, in one compute pass and one submit.
+    pub fn submit_parts(&self, parts: &[Part<'_>]) {
+        self.queue.submit([self.encode(parts).finish()]);
+    }
+
+    /// Plays parts of recordings in one submit that also copies the first `bytes` bytes (at most [`RING_BYTES`]) of a buffer,
+    /// and gives the answer that [`Self::answer`] waits for. Creates nothing. Up to [`super::RING_SLOTS`] answers can be
+    /// under way; one that is not wanted any more is waited for where its place is needed.
+    pub async fn submit_reading(&self, parts: &[Part<'_>], buffers: &Buffers, id: BufferId, bytes: u64) -> Result<Readback> {
+        let buffer = buffers.get(id)?;
+        let bytes = bytes.min(RING_BYTES).min(buffer.size());
+        let slot = self.free_slot(&buffers.ring).await?;
+        let mut encoder = self.encode(parts);
+        encoder.copy_buffer_to_buffer(buffer, 0, buffers.ring.staging(slot)?, 0, bytes);
+        let submission = self.queue.submit([encoder.finish()]);
+        self.take_off(&buffers.ring, slot, bytes, submission)
+    }
+
+    /// The bytes that a submit read. Errors: `device-lost`, and what the device has reported meanwhile.
+    pub async fn answer(&self, buffers: &Buffers, readback: Readback) -> Result<Vec<u8>> {
+        self.landing(&buffers.ring, readback).await
+    }
+
+    /// Plays recordings and reads `bytes` (at most [`RING_BYTES`]) of a buffer back, in one submit, creating nothing.
     pub async fn submit_and_read(
         &self,
         recordings: &[&Prepared],
@@ -276,20 +323,17 @@ impl Gpu {
         id: BufferId,
         bytes: u64,
     ) -> Result<Vec<u8>> {
-        let buffer = buffers.get(id)?;
-        let bytes = bytes.min(STAGING_BYTES).min(buffer.size());
-        let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-        self.encode(&mut encoder, recordings);
-        encoder.copy_buffer_to_buffer(buffer, 0, &buffers.staging, 0, bytes);
-        self.queue.submit([encoder.finish()]);
-        self.map_and(&buffers.staging, bytes, <[u8]>::to_vec).await
+        let parts: Vec<Part<'_>> = recordings.iter().map(|r| r.whole()).collect();
+        let readback = self.submit_reading(&parts, buffers, id, bytes).await?;
+        self.answer(buffers, readback).await
     }
 
-    fn encode(&self, encoder: &mut wgpu::CommandEncoder, recordings: &[&Prepared]) {
+    fn encode(&self, parts: &[Part<'_>]) -> wgpu::CommandEncoder {
+        let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
         let mut dispatches = 0;
-        if !recordings.is_empty() {
+        if !parts.is_empty() {
             let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-            let mut steps = recordings.iter().flat_map(|r| &r.steps).peekable();
+            let mut steps = parts.iter().flat_map(|part| &part.recording.steps[part.steps.clone()]).peekable();
             while let Some(step) = steps.next() {
                 let [x, mut y, z] = step.workgroups;
                 while let Some(slice) = steps.next_if(|s| s.continues) {
@@ -305,6 +349,7 @@ impl Gpu {
             c.submits += 1;
             c.dispatches += dispatches;
         });
+        encoder
     }
 
     /// Reads a range of a buffer back through a staging buffer of its own. For what is not in the token loop.
@@ -319,12 +364,12 @@ impl Gpu {
         });
         let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
         encoder.copy_buffer_to_buffer(buffer, offset, &staging, 0, bytes);
-        self.queue.submit([encoder.finish()]);
+        let submission = self.queue.submit([encoder.finish()]);
         self.count(|c| {
             c.submits += 1;
             c.objects += 1;
         });
-        let result = self.map_and(&staging, bytes, <[u8]>::to_vec).await;
+        let result = self.map_once(&staging, bytes, submission).await;
         staging.destroy();
         result
     }

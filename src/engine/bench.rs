@@ -312,14 +312,7 @@ impl Engine {
     }
 
     /// Generates `decoded` tokens after a prompt of `prompt` tokens that follows `context` tokens which count as computed.
-    async fn play_run(
-        &mut self,
-        context: u32,
-        prompt: u32,
-        decoded: u32,
-        run: u32,
-        cancel: &dyn Cancel,
-    ) -> Result<Generated> {
+    async fn play_run(&mut self, context: u32, prompt: u32, decoded: u32, run: u32, cancel: &dyn Cancel) -> Result<Generated> {
         // Any ids will do; others in each run, so that none of the prompt is in the cache.
         let id = |at: u32| at.wrapping_mul(2_654_435_761).wrapping_add(run) % self.architecture().n_vocab;
         let ids: Vec<u32> = (0..context + prompt).map(id).collect();

@@ -9,12 +9,13 @@ use serde::{Deserialize, Serialize};
 use super::cancel::{Cancel, check_cancel, unless_cancelled};
 use super::kv::KvCache;
 use super::pace::Pacer;
+use super::passes::{Passes, Recordings};
 use super::source::{ByteSource, Host, read_header};
 use super::words::Words;
 use crate::err;
 use crate::error::Result;
 use crate::gguf::Header;
-use crate::gpu::{AdapterReport, Buffers, Gpu, Prepared};
+use crate::gpu::{AdapterReport, Buffers, Gpu};
 use crate::kernels::attention::{KvType, SplitRule};
 use crate::kernels::fill::{Pattern, fill};
 use crate::kernels::{Binding, BufferId, Recording};
@@ -57,7 +58,7 @@ pub struct LoadOptions {
 pub struct Progress {
     /// `header`, `tokenizer`, `weights` or `kernels`.
     pub phase: &'static str,
-    /// Bytes read of the weights; kernels compiled.
+    /// Bytes read of the weights; pipelines compiled.
     pub loaded: u64,
     /// Of how many.
     pub total: u64,
@@ -185,26 +186,6 @@ fn info(header: &Header, plan: &Plan, adapter: Option<AdapterReport>) -> ModelIn
     }
 }
 
-/// The recordings of a model, ready to be played.
-pub(super) struct Passes {
-    /// One token, by the most positions of the sequence with it, ascending.
-    decode: Vec<(u32, Prepared)>,
-    /// Prefill passes by the most tokens they take, ascending.
-    pub prefill: Vec<(u32, Prepared)>,
-    /// The last token's logits.
-    pub head: Prepared,
-    /// A token from the logits.
-    pub sample: Prepared,
-}
-
-impl Passes {
-    /// The pass over one token of a sequence that with it has `positions` tokens.
-    pub(super) fn decode(&self, positions: u32) -> Result<&Prepared> {
-        let fits = self.decode.iter().find(|pass| pass.0 >= positions);
-        fits.map(|pass| &pass.1).ok_or_else(|| err!(Internal, "no decode pass takes {positions} positions"))
-    }
-}
-
 /// A loaded model.
 pub struct Engine {
     pub(super) gpu: Rc<Gpu>,
@@ -263,7 +244,10 @@ impl Engine {
         let mut laps = Laps { host: &*host, last: start };
         let plan = plan(&header, gpu.tier(), options)?;
         let mut info = info(&header, &plan, Some(gpu.report().clone()));
+        let recordings = Recordings::new(&plan)?;
         check_cancel(cancel)?;
+        // Kernels are compiled while the tokenizer is made and the weights come.
+        let compilation = gpu.start_compiling(recordings.all())?;
         laps.lap();
 
         progress(Progress { phase: "tokenizer", loaded: 0, total: source.len() });
@@ -287,11 +271,13 @@ impl Engine {
         upload_tables(source, &gpu, &header, &plan, &buffers).await?;
         gpu.flush(&buffers).await?;
         let weights_ms = laps.lap();
-        // Nothing is under way now.
+        let mut compiled = |loaded, total| progress(Progress { phase: "kernels", loaded, total });
+        unless_cancelled(cancel, gpu.finish_compiling(compilation, &mut compiled)).await?;
+        let passes = recordings.prepare(&gpu, &buffers, cancel).await?;
+        let kernels_ms = laps.lap();
+        // Nothing is under way now, so this is all latency.
         gpu.flush(&buffers).await?;
         let latency_ms = laps.lap();
-        let passes = prepare(&gpu, &plan, &buffers, progress, cancel).await?;
-        let kernels_ms = laps.lap();
         let kv = KvCache::new(&plan.groups, plan.options.context_length);
         let load_ms = host.now_ms() - start;
         let phases = LoadPhases { header_ms: 0.0, tokenizer_ms, buffers_ms, weights_ms, kernels_ms, total_ms: load_ms };
@@ -459,39 +445,4 @@ async fn upload_tables(source: &impl ByteSource, gpu: &Gpu, header: &Header, pla
         }
     }
     Ok(())
-}
-
-async fn prepare(
-    gpu: &Gpu,
-    plan: &Plan,
-    buffers: &Buffers,
-    progress: &mut dyn FnMut(Progress),
-    cancel: &dyn Cancel,
-) -> Result<Passes> {
-    let max = plan.options.max_prefill;
-    let buckets: Vec<u32> = [max / 4, max].into_iter().filter(|tokens| *tokens > 1).collect();
-    let decode_buckets = plan.decode_buckets();
-    let total = (buckets.len() + decode_buckets.len()) as u64 + 2;
-    let mut loaded = 0;
-    let mut report = |progress: &mut dyn FnMut(Progress)| {
-        progress(Progress { phase: "kernels", loaded, total });
-        loaded += 1;
-        check_cancel(cancel)
-    };
-    let mut decode = Vec::new();
-    for positions in decode_buckets {
-        report(progress)?;
-        decode.push((positions, gpu.prepare(&plan.decode(positions)?, buffers).await?));
-    }
-    report(progress)?;
-    let head = gpu.prepare(&plan.head()?, buffers).await?;
-    report(progress)?;
-    let sample = gpu.prepare(&plan.sample()?, buffers).await?;
-    let mut prefill = Vec::new();
-    for tokens in buckets {
-        report(progress)?;
-        prefill.push((tokens, gpu.prepare(&plan.prefill(tokens)?, buffers).await?));
-    }
-    report(progress)?;
-    Ok(Passes { decode, prefill, head, sample })
 }

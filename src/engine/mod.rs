@@ -9,6 +9,7 @@ mod kv;
 mod load;
 mod options;
 mod pace;
+mod passes;
 mod prefill;
 #[cfg(not(target_arch = "wasm32"))]
 mod profile;

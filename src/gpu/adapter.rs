@@ -9,7 +9,8 @@ use crate::error::{Error, Result};
 use crate::kernels::{Target, Variant};
 use crate::tensor::Tier;
 
-use super::player::{Counters, Pipeline};
+use super::compile::{Compiler, Pipeline};
+use super::player::Counters;
 
 /// How to choose a device.
 #[derive(Debug, Clone, Default)]
@@ -47,6 +48,7 @@ pub struct Gpu {
     pub(super) queue: wgpu::Queue,
     pub(super) target: Target,
     pub(super) failure: Arc<Mutex<Option<Error>>>,
+    pub(super) compiler: RefCell<Option<Box<dyn Compiler>>>,
     pub(super) pipelines: RefCell<HashMap<Variant, Pipeline>>,
     pub(super) layouts: RefCell<HashMap<Vec<crate::kernels::Access>, wgpu::BindGroupLayout>>,
     pub(super) counters: Cell<Counters>,
@@ -127,6 +129,7 @@ impl Gpu {
             queue,
             target: if browser { Target::Browser } else { Target::Native },
             failure,
+            compiler: RefCell::default(),
             pipelines: RefCell::default(),
             layouts: RefCell::default(),
             counters: Cell::default(),

@@ -7,17 +7,10 @@ use std::ops::Range;
 
 use crate::err;
 use crate::error::Result;
-use crate::kernels::{Access, BINDING_ALIGNMENT, BufferId, BufferSpec, Cost, Recording, Variant};
+use crate::kernels::{Access, BINDING_ALIGNMENT, BufferId, BufferSpec, Cost, Recording};
 
 use super::Gpu;
 use super::readback::{RING_BYTES, Readback, Ring};
-
-/// A compiled variant and the layout of its bindings.
-#[derive(Clone)]
-pub(super) struct Pipeline {
-    pipeline: wgpu::ComputePipeline,
-    access: Vec<Access>,
-}
 
 /// What has been done since the device was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
@@ -231,7 +224,7 @@ impl Gpu {
         Ok(Prepared { steps, costs: recording.dispatches.iter().map(|d| d.cost).collect(), uniforms })
     }
 
-    fn layout(&self, access: &[Access]) -> wgpu::BindGroupLayout {
+    pub(super) fn layout(&self, access: &[Access]) -> wgpu::BindGroupLayout {
         if let Some(layout) = self.layouts.borrow().get(access) {
             return layout.clone();
         }
@@ -250,41 +243,6 @@ impl Gpu {
         self.count(|c| c.objects += 1);
         self.layouts.borrow_mut().insert(access.to_vec(), layout.clone());
         layout
-    }
-
-    fn pipeline(&self, variant: &Variant, access: &[Access]) -> Result<wgpu::ComputePipeline> {
-        if let Some(known) = self.pipelines.borrow().get(variant) {
-            if known.access != access {
-                return Err(err!(Internal, "kernel {} is bound in two ways", variant.label()));
-            }
-            return Ok(known.pipeline.clone());
-        }
-        let label = variant.label();
-        let module = self.device.create_shader_module(wgpu::ShaderModuleDescriptor {
-            label: Some(&label),
-            source: wgpu::ShaderSource::Wgsl(variant.link(self.target).into()),
-        });
-        let layout = self.device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
-            label: None,
-            bind_group_layouts: &[Some(&self.layout(access))],
-            immediate_size: 0,
-        });
-        let constants: Vec<(&str, f64)> = variant.overrides.iter().map(|(name, value)| (*name, f64::from(*value))).collect();
-        let pipeline = self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
-            label: Some(&label),
-            layout: Some(&layout),
-            module: &module,
-            entry_point: None,
-            compilation_options: wgpu::PipelineCompilationOptions { constants: &constants, ..Default::default() },
-            cache: None,
-        });
-        self.count(|c| {
-            c.objects += 3;
-            c.pipelines += 1;
-        });
-        let entry = Pipeline { pipeline: pipeline.clone(), access: access.to_vec() };
-        self.pipelines.borrow_mut().insert(variant.clone(), entry);
-        Ok(pipeline)
     }
 
     /// Plays recordings in order, in one compute pass and one submit.

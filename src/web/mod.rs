@@ -7,6 +7,7 @@
 //! Deliberately absent: fetching, files, queues, retries. Those are JavaScript's side; here a source of bytes is an
 //! object that answers reads, and a model does one thing at a time.
 
+mod compiler;
 mod convert;
 mod info;
 mod model;

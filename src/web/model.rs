@@ -1,15 +1,16 @@
 //! A loaded model.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
 use wasm_bindgen::prelude::*;
 
+use super::compiler::JsCompiler;
 use super::convert;
 use super::info::ModelInfo;
 use super::source::{AbortFlag, BrowserHost, JsByteSource, JsSource};
-use crate::engine::{self, Engine, GenerateOptions, Host, LoadOptions, Prompt, Words};
+use crate::engine::{self, Engine, GenerateOptions, Host, LoadOptions, LoadPhases, Prompt, Words};
 use crate::err;
 use crate::error::Result;
 use crate::gpu::{Gpu, GpuOptions};
@@ -28,6 +29,8 @@ pub struct Model {
     words: Rc<Words>,
     /// Whether `dispose` was called; a call under way then drops the engine instead of putting it back.
     disposed: Cell<bool>,
+    /// Ends the call under way.
+    running: RefCell<engine::AbortFlag>,
     info: JsValue,
 }
 
@@ -82,6 +85,7 @@ struct Loaded<'a> {
     header: ModelInfo,
     device: Device<'a>,
     loaded_context_length: u32,
+    load_phases: LoadPhases,
     kv_type: crate::kernels::attention::KvType,
 }
 
@@ -125,8 +129,9 @@ impl Model {
         options: js_sys::Object,
         on_progress: js_sys::Function,
         abort: &AbortFlag,
+        compiler: JsCompiler,
     ) -> JsResult<Model> {
-        Self::load_now(source, &options, &on_progress, &abort.watch()).await.map_err(convert::error)
+        Self::load_now(source, &options, &on_progress, &abort.watch(), compiler).await.map_err(convert::error)
     }
 
     /// What was loaded, and onto what.
@@ -179,9 +184,10 @@ impl Model {
         self.words().and_then(render).map_err(convert::error)
     }
 
-    /// Frees the device's memory. A call under way frees it when it ends; abort it. Idempotent.
+    /// Frees the device's memory. A call under way ends as by an abort, and frees it. Idempotent.
     pub fn dispose(&self) {
         self.disposed.set(true);
+        self.running.borrow().abort();
         drop(self.engine.take());
     }
 }
@@ -191,7 +197,8 @@ impl Model {
         source: JsByteSource,
         options: &js_sys::Object,
         on_progress: &js_sys::Function,
-        cancel: &dyn Fn() -> bool,
+        cancel: &engine::AbortFlag,
+        compiler: JsCompiler,
     ) -> Result<Model> {
         let (device, rest) = split(options)?;
         let device: DeviceOptions = convert::options("load", device)?;
@@ -205,22 +212,27 @@ impl Model {
         };
         let gpu =
             Gpu::request(GpuOptions { tier: device.tier, browser_subgroups: device.subgroups, ..Default::default() }).await?;
+        gpu.compile_with(Box::new(compiler));
         let gpu = Rc::new(gpu);
+        let began = BrowserHost.now_ms();
         progress(engine::Progress { phase: "header", loaded: 0, total: 0 });
         let header = engine::read_header(&source).await?;
         let described = ModelInfo::of(&header)?;
+        let header_ms = BrowserHost.now_ms() - began;
         let engine = Engine::load_header(header, &source, gpu, &options, Box::new(BrowserHost), &mut progress, cancel).await?;
         let loaded = engine.info();
         let report = engine.gpu().report();
+        let phases = loaded.load_phases.map(|p| LoadPhases { header_ms, total_ms: p.total_ms + header_ms, ..p });
         let info = Loaded {
             header: described,
+            load_phases: phases.unwrap_or_default(),
             device: Device { adapter: &report.name, tier: &report.tier, memory_bytes: loaded.memory_bytes },
             loaded_context_length: loaded.context_length,
             kv_type: loaded.kv_type,
         };
         let info = convert::to_js(&info).map_err(|_| err!(Internal, "the model's description cannot be handed to JavaScript"))?;
         let words = engine.words().clone();
-        Ok(Model { engine: Cell::new(Some(engine)), words, disposed: Cell::new(false), info })
+        Ok(Model { engine: Cell::new(Some(engine)), words, disposed: Cell::new(false), running: RefCell::default(), info })
     }
 
     async fn generate_now(
@@ -228,7 +240,7 @@ impl Model {
         prompt_value: JsValue,
         options: JsValue,
         on_token: &js_sys::Function,
-        cancel: &dyn Fn() -> bool,
+        cancel: &engine::AbortFlag,
     ) -> Result<engine::Generated> {
         let prompt = prompt(prompt_value)?;
         let options = match options.is_undefined() || options.is_null() {
@@ -241,8 +253,8 @@ impl Model {
             }
         };
         let mut engine = self.take()?;
-        let stop = || cancel() || self.disposed.get();
-        let result = engine.generate(&prompt, &options, &mut deliver, &stop).await;
+        self.running.replace(cancel.clone());
+        let result = engine.generate(&prompt, &options, &mut deliver, cancel).await;
         self.put_back(engine);
         result
     }

@@ -1,13 +1,10 @@
 //! Sources of bytes, the clock and the abort flag, as JavaScript supplies them.
 
-use std::cell::Cell;
-use std::rc::Rc;
-
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;
 
 use super::convert::source_error;
-use crate::engine::{ByteSource, Host};
+use crate::engine::{self, ByteSource, Host};
 use crate::err;
 use crate::error::Result;
 
@@ -92,11 +89,11 @@ impl Host for BrowserHost {
     }
 }
 
-/// A flag that a running call polls between steps.
+/// A flag that ends a running call at once.
 #[wasm_bindgen]
 #[derive(Default)]
 pub struct AbortFlag {
-    set: Rc<Cell<bool>>,
+    flag: engine::AbortFlag,
 }
 
 #[wasm_bindgen]
@@ -109,14 +106,13 @@ impl AbortFlag {
 
     /// Sets it; there is no way back.
     pub fn abort(&self) {
-        self.set.set(true);
+        self.flag.abort();
     }
 }
 
 impl AbortFlag {
-    /// What the engine polls; it outlives the JS object.
-    pub fn watch(&self) -> impl Fn() -> bool + 'static {
-        let set = self.set.clone();
-        move || set.get()
+    /// What the engine watches; it outlives the JS object.
+    pub fn watch(&self) -> engine::AbortFlag {
+        self.flag.clone()
     }
 }

@@ -9,8 +9,8 @@
 
 /** Hears of a device when it is handed out, and of what happens to it afterwards. */
 export interface DeviceWatcher {
-  /** The adapter's name, as far as the browser tells. */
-  onDevice(name: string): void;
+  /** The device, and the adapter's name, as far as the browser tells. */
+  onDevice(device: GPUDevice, name: string): void;
   /** The device is gone. `destroyed` where somebody destroyed it on purpose. */
   onLost(reason: "destroyed" | "unknown", message: string): void;
   /** A validation, out-of-memory or internal error that no error scope caught. */
@@ -43,7 +43,7 @@ export function watchDevices(watcher: DeviceWatcher): () => void {
   const original = prototype.requestDevice;
   const wrapped = async function (this: GPUAdapter, descriptor?: GPUDeviceDescriptor): Promise<GPUDevice> {
     const device = await original.call(this, withSubgroups(this.features, descriptor));
-    watcher.onDevice(nameOf(this.info));
+    watcher.onDevice(device, nameOf(this.info));
     device.addEventListener("uncapturederror", ({ error }) => watcher.onError(kindOf(error), error.message));
     void device.lost.then(({ reason, message }) => watcher.onLost(reason, message));
     return device;

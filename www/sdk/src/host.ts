@@ -6,6 +6,7 @@ import init, * as engine from "../wasm/rivulet.js";
 import { openSource } from "./bytes.js";
 import { hasSubgroups, watchDevices } from "./device.js";
 import { RivuletError, toRivuletError, toWire } from "./errors.js";
+import { PipelineCompiler } from "./pipelines.js";
 import type { Calls, Reply, Request, Result } from "./protocol.js";
 import { Rate } from "./rate.js";
 import type { Generated, LoadedModelInfo, ModelInfo, Progress } from "./types.js";
@@ -161,8 +162,12 @@ export class Host {
         onDownload: (loaded, total) => tell({ phase: "download", loaded, total }, true),
       });
       let adapter = "";
+      const compiler = new PipelineCompiler();
       unwatch = watchDevices({
-        onDevice: (name) => (adapter = name),
+        onDevice: (device, name) => {
+          adapter = name;
+          compiler.attach(device);
+        },
         onLost: (reason, message) => {
           if (this.#disposed || (reason === "destroyed" && !this.#model)) return;
           this.#die(new RivuletError("device-lost", `the GPU device was lost (${message || reason}); load the model again`));
@@ -179,6 +184,7 @@ export class Host {
         { ...options, subgroups },
         (progress) => tell(progress, progress.phase === "weights" || progress.phase === "header"),
         flag,
+        compiler,
       );
       if (this.#dead ?? this.#disposed) {
         model.dispose();

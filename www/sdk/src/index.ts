@@ -12,6 +12,7 @@ export type {
   KvType,
   LoadOptions,
   LoadedModelInfo,
+  LoadPhases,
   Message,
   Model,
   ModelInfo,

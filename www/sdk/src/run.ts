@@ -114,7 +114,7 @@ export function emptyAborted(): Generated {
     tokens: [],
     finishReason: "aborted",
     usage: { promptTokens: 0, completionTokens: 0, cachedTokens: 0 },
-    timings: { ttftMs: 0, prefillTps: 0, decodeTps: 0 },
+    timings: { ttftMs: 0, prefillTps: 0, decodeTps: 0, prefillSubmits: 0 },
   };
 }
 

@@ -21,7 +21,7 @@ export interface Message {
 export interface Progress {
   /** What is being done now: `header`, `tokenizer`, `weights` or `kernels`. */
   phase: string;
-  /** Units done: bytes, or for `kernels` groups of them. */
+  /** Units done: bytes, or for `kernels` compiled pipelines. */
   loaded: number;
   /** Units in all; 0 while it is not known. */
   total: number;
@@ -137,12 +137,16 @@ export interface Usage {
 
 /** Times of one answer. */
 export interface Timings {
-  /** Milliseconds from the start of the run (its turn in the queue) to its first token. */
+  /** Milliseconds from the start of the run (its turn in the queue), tokenising included, to its first token. */
   ttftMs: number;
   /** Prompt tokens per second. */
   prefillTps: number;
   /** Sampled tokens per second after the first. */
   decodeTps: number;
+  /** Submits that the prompt was computed in; the page can paint between two of them. */
+  prefillSubmits: number;
+  /** Milliseconds of the longest of them, of those whose size was chosen by measured times; absent after a short prompt. */
+  longestSubmitMs?: number;
 }
 
 /** What a header says about a model. */
@@ -191,8 +195,26 @@ export interface LoadedModelInfo extends ModelInfo {
   loadedContextLength: number;
   /** How the KV cache is stored. */
   kvType: KvType;
-  /** Milliseconds that loading took. */
+  /** Milliseconds that loading took, with starting the engine. */
   loadMs: number;
+  /** What it took them for. */
+  loadPhases: LoadPhases;
+}
+
+/** Milliseconds of each part of a load, in order. */
+export interface LoadPhases {
+  /** Reading and parsing the header. */
+  headerMs: number;
+  /** The tokenizer and the chat template. */
+  tokenizerMs: number;
+  /** Allocating GPU buffers. */
+  buffersMs: number;
+  /** Fetching, repacking and uploading the weights. Kernels are compiled meanwhile. */
+  weightsMs: number;
+  /** Compiling kernels, as far as it went on when the weights were there. */
+  kernelsMs: number;
+  /** All of it, from the header on. */
+  totalMs: number;
 }
 
 /** What {@link checkSupport} found, before any weights are downloaded. */

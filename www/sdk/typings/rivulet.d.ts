@@ -7,7 +7,14 @@ export interface ByteSource {
   read(offset: number, length: number): Promise<Uint8Array>;
 }
 
-/** A flag that a running call polls between steps. */
+/** What compiles pipelines beside other work; see `src/pipelines.ts`. */
+export interface PipelineCompiler {
+  begin(): boolean;
+  end(): void;
+  ended(known: number): Promise<number>;
+}
+
+/** A flag that ends a running call at once. */
 export class AbortFlag {
   constructor();
   abort(): void;
@@ -20,6 +27,7 @@ export class Model {
     options: object,
     onProgress: (progress: { phase: string; loaded: number; total: number }) => void,
     abort: AbortFlag,
+    compiler: PipelineCompiler,
   ): Promise<Model>;
   info(): unknown;
   generate(

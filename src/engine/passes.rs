@@ -1,0 +1,72 @@
+//! What is played: the recordings of a plan, and the same made ready for a device.
+
+use super::cancel::{Cancel, check_cancel};
+use crate::err;
+use crate::error::Result;
+use crate::gpu::{Buffers, Gpu, Prepared};
+use crate::kernels::Recording;
+use crate::model::Plan;
+
+/// The recordings of a model, ready to be played.
+pub(super) struct Passes {
+    /// One token, by the most positions of the sequence with it, ascending.
+    decode: Vec<(u32, Prepared)>,
+    /// Prefill passes by the most tokens they take, ascending.
+    pub prefill: Vec<(u32, Prepared)>,
+    /// The last token's logits.
+    pub head: Prepared,
+    /// A token from the logits.
+    pub sample: Prepared,
+}
+
+impl Passes {
+    /// The pass over one token of a sequence that with it has `positions` tokens.
+    pub(super) fn decode(&self, positions: u32) -> Result<&Prepared> {
+        let fits = self.decode.iter().find(|pass| pass.0 >= positions);
+        fits.map(|pass| &pass.1).ok_or_else(|| err!(Internal, "no decode pass takes {positions} positions"))
+    }
+}
+
+/// The recordings of a plan, from which [`Passes`] are made. Each is there once, and only what is played is compiled.
+pub(super) struct Recordings {
+    decode: Vec<(u32, Recording)>,
+    prefill: Vec<(u32, Recording)>,
+    head: Recording,
+    sample: Recording,
+}
+
+impl Recordings {
+    /// Records what is played of a plan.
+    pub fn new(plan: &Plan) -> Result<Self> {
+        let max = plan.options.max_prefill;
+        let buckets = [max / 4, max].into_iter().filter(|tokens| *tokens > 1);
+        Ok(Self {
+            decode: plan.decode_buckets().into_iter().map(|n| Ok((n, plan.decode(n)?))).collect::<Result<_>>()?,
+            prefill: buckets.map(|tokens| Ok((tokens, plan.prefill(tokens)?))).collect::<Result<_>>()?,
+            head: plan.head()?,
+            sample: plan.sample()?,
+        })
+    }
+
+    /// Each of them.
+    pub fn all(&self) -> impl Iterator<Item = &Recording> {
+        let by_size = self.decode.iter().chain(&self.prefill).map(|(_, recording)| recording);
+        by_size.chain([&self.head, &self.sample])
+    }
+
+    /// Binds their buffers.
+    pub async fn prepare(&self, gpu: &Gpu, buffers: &Buffers, cancel: &dyn Cancel) -> Result<Passes> {
+        let mut by_size = Vec::new();
+        for (most, recording) in self.decode.iter().chain(&self.prefill) {
+            check_cancel(cancel)?;
+            by_size.push((*most, gpu.prepare(recording, buffers).await?));
+        }
+        let prefill = by_size.split_off(self.decode.len());
+        Ok(Passes {
+            decode: by_size,
+            prefill,
+            head: gpu.prepare(&self.head, buffers).await?,
+            sample: gpu.prepare(&self.sample, buffers).await?,
+        })
+    }
+}

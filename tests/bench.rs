@@ -10,7 +10,7 @@ use common::data;
 use common::models::gpu;
 use pollster::block_on;
 use rivulet::engine::{
-    BenchOptions, BenchReport, Engine, GenerateOptions, Host, LoadOptions, MemorySource, Progress, Prompt, read_header,
+    BenchOptions, BenchReport, Cancel, Engine, GenerateOptions, Host, LoadOptions, MemorySource, Progress, Prompt, read_header,
 };
 use rivulet::error::{Code, Error, Result};
 use rivulet::gpu::{Gpu, GpuOptions};
@@ -33,7 +33,7 @@ impl Host for Clock {
     }
 }
 
-fn bench(file: &str, options: Value, cancel: &dyn Fn() -> bool) -> Result<(Architecture, BenchReport, Vec<Progress>)> {
+fn bench(file: &str, options: Value, cancel: &dyn Cancel) -> Result<(Architecture, BenchReport, Vec<Progress>)> {
     let source = MemorySource(std::fs::read(data(file)).unwrap());
     let options: BenchOptions = serde_json::from_value(options).unwrap();
     let load: LoadOptions = serde_json::from_value(json!({ "kvType": "f16" })).unwrap();

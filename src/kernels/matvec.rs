@@ -2,6 +2,7 @@
 //! `shaders/matvec_rows.wgsl` (an invocation per few rows, for CPU adapters).
 
 use super::parts::Activation;
+use super::tuning::MatvecChoice;
 use super::{Binding, Cost, Dispatch, MAX_WORKGROUPS, Matrix, Source, Variant, parts};
 use crate::err;
 use crate::error::Result;
@@ -58,15 +59,12 @@ pub struct Io {
     pub y: Binding,
 }
 
-/// Rows that an invocation (CPU) or a workgroup (GPU) works on at once, and invocations of a workgroup.
-const ROWS_AT_ONCE: u32 = 4;
-const WG_ROWS: u32 = 16;
-
-/// `y = epilogue(matrices · norm(x))` for one to three matrices of one buffer, of up to three formats.
+/// `y = epilogue(matrices · norm(x))` for one to three matrices of one buffer, of up to three formats. `choice` changes how
+/// the rows are shared out, and nothing of the result but the order of its sums.
 ///
 /// # Errors
 /// `internal` where the matrices do not fit together, `unsupported-quant` for a format without a decoder.
-pub fn matvec(tier: Tier, matrices: &[Matrix], io: Io, epilogue: Epilogue) -> Result<Dispatch> {
+pub fn matvec(tier: Tier, choice: MatvecChoice, matrices: &[Matrix], io: Io, epilogue: Epilogue) -> Result<Dispatch> {
     let first = matrices.first().ok_or_else(|| err!(Internal, "matvec: no matrix"))?;
     let gated = matches!(epilogue, Epilogue::Gated(_));
     let fits = |m: &Matrix| m.cols == first.cols && m.buffer == first.buffer && m.cols.is_multiple_of(32) && m.rows > 0;
@@ -92,19 +90,19 @@ pub fn matvec(tier: Tier, matrices: &[Matrix], io: Io, epilogue: Epilogue) -> Re
     let base = Variant::new(if tier.cpu { ROWS } else { WORKGROUP }, &[])
         .constant("NORM", u32::from(io.norm.is_some()))
         .constant("EPILOGUE", mode)
-        .constant("ROWS", ROWS_AT_ONCE)
+        .constant("ROWS", choice.rows)
         .with_quants(&decoders)
         .with(activation.part())
         .with(parts::SEGMENTS)
         .with(CORE);
-    let rows_each = if gated { ROWS_AT_ONCE / 2 } else { ROWS_AT_ONCE };
+    let rows_each = if gated { choice.rows / 2 } else { choice.rows };
     let (variant, rows_per_workgroup) = if tier.cpu {
-        let mut rows = base.with(if tier.subgroups { X_QUAD } else { X_EACH }).set("WG_ROWS", WG_ROWS);
+        let mut rows = base.with(if tier.subgroups { X_QUAD } else { X_EACH }).set("WG_ROWS", choice.invocations);
         rows.subgroups = tier.subgroups;
-        (rows, WG_ROWS * rows_each)
+        (rows, choice.invocations * rows_each)
     } else {
         let x = if io.added.is_some() { X_ADDED } else { X_EACH };
-        (base.with(x).with_reduce(tier, (first.cols / 32).next_power_of_two().clamp(32, 128)), rows_each)
+        (base.with(x).with_reduce(tier, choice.invocations), rows_each)
     };
 
     let (mut segments, mut workgroups, mut out_row) = (Vec::new(), 0, 0);

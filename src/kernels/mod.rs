@@ -21,6 +21,7 @@ pub mod sample_candidates;
 pub mod sample_draw;
 pub mod state;
 pub mod stream;
+pub mod tuning;
 
 pub use link::{Part, Source, Target, Variant};
 

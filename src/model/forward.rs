@@ -21,6 +21,7 @@ use crate::kernels::kv_append::kv_append;
 use crate::kernels::matmul::{self, matmul};
 use crate::kernels::matvec::{self, Added, Epilogue, matvec};
 use crate::kernels::norm::{self, Into, norm};
+use crate::kernels::tuning::{MatvecChoice, Role};
 use crate::kernels::{Binding, Dispatch, Matrix, Recording};
 
 const STORE: Epilogue = Epilogue::Store { softcap: 0.0 };
@@ -42,14 +43,14 @@ impl Plan {
         let mut stream = self.stream();
         self.embed(&mut r, stream.x, 1)?;
         for l in &self.layers {
-            r.push(self.norm_matvec(&mut stream, &l.qkv, l.attn_norm, self.ids.qkv.write(), STORE)?);
+            r.push(self.norm_matvec(&mut stream, Role::Qkv, &l.qkv, l.attn_norm, self.ids.qkv.write(), STORE)?);
             let shape = self.attention(l);
             let splits = splits(self.options.tier, &shape, self.options.split_rule, positions);
             r.dispatches.extend(attention_decode(self.options.tier, &shape, &self.attention_buffers(l), splits));
-            self.add_matvec(&mut r, &mut stream, &l.out, self.ids.att.read(), l.post_attn_norm)?;
+            self.add_matvec(&mut r, &mut stream, Role::Out, &l.out, self.ids.att.read(), l.post_attn_norm)?;
             let gated = Epilogue::Gated(self.architecture.activation);
-            r.push(self.norm_matvec(&mut stream, &l.gate_up, l.ffn_norm, self.ids.gated.write(), gated)?);
-            self.add_matvec(&mut r, &mut stream, &l.down, self.ids.gated.read(), l.post_ffn_norm)?;
+            r.push(self.norm_matvec(&mut stream, Role::GateUp, &l.gate_up, l.ffn_norm, self.ids.gated.write(), gated)?);
+            self.add_matvec(&mut r, &mut stream, Role::Down, &l.down, self.ids.gated.read(), l.post_ffn_norm)?;
         }
         if let Some(post) = stream.pending {
             r.push(self.norm(self.ids.xn.read(), post, stream.x.write(), Into::Add, 1)?);
@@ -75,6 +76,30 @@ impl Plan {
         Ok(r)
     }
 
+    /// The matvecs of one role in the first `layers` layers and nothing else, shared out as `choice` says: what tuning times.
+    /// Their results are of no use.
+    pub fn matvecs(&self, role: Role, choice: MatvecChoice, layers: usize) -> Result<Recording> {
+        let plan = Plan { tuning: self.tuning.with(role, choice), ..self.clone() };
+        let mut r = Recording::default();
+        let mut stream = plan.stream();
+        let gated = Epilogue::Gated(plan.architecture.activation);
+        for l in plan.layers.iter().take(layers) {
+            if plan.defers_norms() {
+                stream.pending = l.post_attn_norm;
+            }
+            match role {
+                Role::Head => return plan.head(),
+                Role::Qkv => r.push(plan.norm_matvec(&mut stream, role, &l.qkv, l.attn_norm, plan.ids.qkv.write(), STORE)?),
+                Role::GateUp => {
+                    r.push(plan.norm_matvec(&mut stream, role, &l.gate_up, l.ffn_norm, plan.ids.gated.write(), gated)?)
+                }
+                Role::Out => plan.add_matvec(&mut r, &mut stream, role, &l.out, plan.ids.att.read(), l.post_attn_norm)?,
+                Role::Down => plan.add_matvec(&mut r, &mut stream, role, &l.down, plan.ids.gated.read(), l.post_ffn_norm)?,
+            }
+        }
+        Ok(r)
+    }
+
     /// The last token's logits.
     pub fn head(&self) -> Result<Recording> {
         let mut r = Recording::default();
@@ -89,7 +114,7 @@ impl Plan {
                 y,
             };
             let epilogue = Epilogue::Store { softcap: self.architecture.logit_softcap };
-            r.push(matvec(self.options.tier, &[*matrix], io, epilogue)?);
+            r.push(matvec(self.options.tier, self.tuning.head, &[*matrix], io, epilogue)?);
         }
         Ok(r)
     }
@@ -132,7 +157,15 @@ impl Plan {
     }
 
     /// A matvec of the normed residual stream, once what is pending has been added to it.
-    fn norm_matvec(&self, stream: &mut Stream, m: &[Matrix], norm: Binding, y: Binding, epilogue: Epilogue) -> Result<Dispatch> {
+    fn norm_matvec(
+        &self,
+        stream: &mut Stream,
+        role: Role,
+        m: &[Matrix],
+        norm: Binding,
+        y: Binding,
+        epilogue: Epilogue,
+    ) -> Result<Dispatch> {
         let pending = stream.pending.take();
         let added = pending.map(|weights| Added { d: self.ids.xn.read(), weights, sum: stream.other.write() });
         let norm = Some((norm, self.architecture.norm_eps));
@@ -140,7 +173,7 @@ impl Plan {
         if added.is_some() {
             std::mem::swap(&mut stream.x, &mut stream.other);
         }
-        matvec(self.options.tier, m, io, epilogue)
+        matvec(self.options.tier, self.tuning.get(role), m, io, epilogue)
     }
 
     fn matmul(&self, m: &[Matrix], x: Binding, y: Binding, epilogue: Epilogue, tokens: u32) -> Result<Vec<Dispatch>> {
@@ -158,13 +191,14 @@ impl Plan {
         &self,
         r: &mut Recording,
         stream: &mut Stream,
+        role: Role,
         m: &[Matrix],
         input: Binding,
         post: Option<Binding>,
     ) -> Result<()> {
         let (y, epilogue) = if post.is_some() { (self.ids.xn.write(), STORE) } else { (stream.x.write(), Epilogue::Residual) };
         let io = matvec::Io { state: self.ids.state.read(), x: input, last_row: false, norm: None, added: None, y };
-        r.push(matvec(self.options.tier, m, io, epilogue)?);
+        r.push(matvec(self.options.tier, self.tuning.get(role), m, io, epilogue)?);
         if self.defers_norms() {
             stream.pending = post;
         } else if let Some(post) = post {

@@ -10,6 +10,7 @@ use crate::gguf::{Header, TensorInfo};
 use crate::kernels::attention::{AttentionShape, KV_BLOCK, KvType, SplitRule, Splits};
 use crate::kernels::attention_decode::splits;
 use crate::kernels::sample::{SampleBuffers, sample};
+use crate::kernels::tuning::Tuning;
 use crate::kernels::{BINDING_ALIGNMENT, Binding, BufferId, BufferSpec, Matrix, Recording, state};
 use crate::quant;
 use crate::tensor::Tier;
@@ -146,6 +147,8 @@ pub struct Plan {
     pub architecture: Architecture,
     /// What was decided.
     pub options: PlanOptions,
+    /// How decode's matvecs are shared out.
+    pub tuning: Tuning,
     /// All buffers, by number.
     pub buffers: Vec<BufferSpec>,
     /// All uploads, in the file's order.
@@ -229,7 +232,9 @@ impl Plan {
             ));
         }
         uploads.sort_by_key(|u| header.tensors[u.tensor].offset + u.rows.start);
-        Ok(Self { architecture, options, buffers, uploads, ids, groups, layers, embedding, head, output_norm })
+        let tuning =
+            Tuning::of(options.tier, architecture.n_embd, architecture.n_heads * architecture.head_dim, architecture.n_ff);
+        Ok(Self { architecture, options, tuning, buffers, uploads, ids, groups, layers, embedding, head, output_norm })
     }
 
     /// Up to how many positions each decode pass serves, ascending; the last serves the whole context. A pass for longer

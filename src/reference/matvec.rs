@@ -7,6 +7,7 @@ use super::weights::{decode_row, fill_matrix};
 use crate::error::Result;
 use crate::kernels::matvec::{Added, Epilogue, Io, matvec as build};
 use crate::kernels::parts::Activation;
+use crate::kernels::tuning::MatvecChoice;
 use crate::kernels::{Binding, Dispatch, Matrix, Recording};
 use crate::tensor::{Format, Tier};
 
@@ -103,20 +104,52 @@ pub fn cases(tier: Tier) -> Result<Vec<Case>> {
     cases.push(case(tier, &[(Format::Q4_K, 65), (Format::Q5_K, 31), (Format::Q6_K, 1)], 256, true, store)?);
     cases.push(case(tier, &[(Format::Q4_K, 33), (Format::Q6_K, 33)], 2560, true, Epilogue::Gated(Activation::GeluTanh))?);
     cases.push(case(tier, &[(Format::F16, 5000)], 32, false, Epilogue::Store { softcap: 1.5 })?);
+    // At every way of sharing the work out that tuning may choose: the fewest and the most invocations stand for all.
+    for (shapes, epilogue) in [(&[(q, 65), (q, 31)][..], store), (&[(q, 33), (q, 33)], Epilogue::Gated(Activation::Silu))] {
+        let choices = MatvecChoice::candidates(tier, epilogue != store);
+        let ends = [choices.iter().map(|c| c.invocations).min(), choices.iter().map(|c| c.invocations).max()];
+        for choice in choices.into_iter().filter(|c| ends.contains(&Some(c.invocations))) {
+            cases.push(case_of(tier, choice, shapes, 576, true, false, epilogue)?);
+        }
+    }
     if !tier.cpu {
         let gelu = Epilogue::Gated(Activation::GeluTanh);
-        cases.push(case_of(tier, &[(Format::Q5_0, 64), (Format::Q5_0, 33), (Format::Q8_0, 31)], 640, true, true, store)?);
-        cases.push(case_of(tier, &[(Format::Q4_K, 33), (Format::Q6_K, 33)], 2560, true, true, gelu)?);
-        cases.push(case_of(tier, &[(Format::F16, 5)], 4128, true, true, store)?);
+        cases.push(case_of(
+            tier,
+            MatvecChoice::of(tier, 640),
+            &[(Format::Q5_0, 64), (Format::Q5_0, 33), (Format::Q8_0, 31)],
+            640,
+            true,
+            true,
+            store,
+        )?);
+        cases.push(case_of(
+            tier,
+            MatvecChoice::of(tier, 2560),
+            &[(Format::Q4_K, 33), (Format::Q6_K, 33)],
+            2560,
+            true,
+            true,
+            gelu,
+        )?);
+        cases.push(case_of(tier, MatvecChoice::of(tier, 4128), &[(Format::F16, 5)], 4128, true, true, store)?);
     }
     Ok(cases)
 }
 
 fn case(tier: Tier, shapes: &[(Format, u32)], cols: u32, norm: bool, epilogue: Epilogue) -> Result<Case> {
-    case_of(tier, shapes, cols, norm, false, epilogue)
+    case_of(tier, MatvecChoice::of(tier, cols), shapes, cols, norm, false, epilogue)
 }
 
-fn case_of(tier: Tier, shapes: &[(Format, u32)], cols: u32, norm: bool, added: bool, epilogue: Epilogue) -> Result<Case> {
+fn case_of(
+    tier: Tier,
+    choice: MatvecChoice,
+    shapes: &[(Format, u32)],
+    cols: u32,
+    norm: bool,
+    added: bool,
+    epilogue: Epilogue,
+) -> Result<Case> {
     let mut noise = Noise(u64::from(cols) + shapes.len() as u64);
     let mut memory = Memory::default();
     let state = memory.push(vec![0; 64]);
@@ -148,10 +181,16 @@ fn case_of(tier: Tier, shapes: &[(Format, u32)], cols: u32, norm: bool, added: b
         added,
         y: Binding::read_write(y, 0, u64::from(rows) * 4),
     };
-    let dispatch = build(tier, &matrices, io, epilogue)?;
+    let dispatch = build(tier, choice, &matrices, io, epilogue)?;
     let formats: Vec<&str> = shapes.iter().map(|s| s.0.name()).collect();
     Ok(Case {
-        name: format!("matvec {} {rows}x{cols} norm={norm} added={} {epilogue:?}", formats.join("|"), io.added.is_some()),
+        name: format!(
+            "matvec {} {rows}x{cols} norm={norm} added={} {epilogue:?} rows={} invocations={}",
+            formats.join("|"),
+            io.added.is_some(),
+            choice.rows,
+            choice.invocations
+        ),
         recording: Recording { dispatches: vec![dispatch] },
         memory,
         outputs,

@@ -418,8 +418,11 @@ do_companion() {
 }
 
 do_bench_peers() {
-  setup_for wasm_rust wasm_bindgen modules smollm2 chromium firefox vulkan peers
-  { do_wasm; do_www; locked native "$self" _companion; } >&2
+  case " $* " in
+    *" --only native "*) setup_for modules smollm2 vulkan peers ;;
+    *) setup_for wasm_rust wasm_bindgen modules smollm2 chromium firefox vulkan peers; { do_wasm; do_www; } >&2 ;;
+  esac
+  locked native "$self" _companion >&2
   say "Rivulet beside its peers (about 10 minutes)"
   RIVULET_BIN=$repo/target/rivulet exec node tests/peers/run.mjs --peers "$CACHE/peers" "$@"
 }

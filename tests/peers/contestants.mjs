@@ -31,8 +31,8 @@ const transformersWide = transformers("transformers-wasm-f32", "wasm, f32, 2 thr
 /** @type {Record<"chromium" | "firefox", Contestant[]>} */
 export const CONTESTANTS = {
   // On SwiftShader transformers.js takes six seconds for a token.
-  chromium: [rivulet, wllama1, wllama2, wllamaGpu, transformersGpu({ tokens: 4, limitS: 200 }), transformersWasm, transformersWide],
-  firefox: [rivulet, wllama2, wllamaGpu, transformersGpu({ tokens: 12, limitS: 120 })],
+  chromium: [rivulet, wllama1, wllama2, wllamaGpu, transformersGpu({ tokens: 4, limitS: 380 }), transformersWasm, transformersWide],
+  firefox: [rivulet, wllama2, wllamaGpu, transformersGpu({ tokens: 12, limitS: 240 })],
 };
 
 /** What is left out for good, and why. */

@@ -68,7 +68,7 @@ const modules = path.join(peers ?? "", "node_modules");
 const modelFile = path.join(process.env.RIVULET_MODELS ?? "", MODEL);
 if (!peers || !existsSync(modules)) fail("--peers names no folder that setup.sh filled");
 if (!existsSync(modelFile)) fail(`RIVULET_MODELS has no ${MODEL}`);
-if (!existsSync(path.join(repo, "www/sdk/dist/index.js"))) fail("the package is not built: ./build.sh bench --peers builds it");
+if (values.only !== "native" && !existsSync(path.join(repo, "www/sdk/dist/index.js"))) fail("the package is not built: ./build.sh bench --peers builds it");
 
 const promptFile = path.join(here, "prompt.txt");
 const prompt = readFileSync(promptFile, "utf8");
@@ -222,12 +222,14 @@ async function llamaCpp(threads, plain = false) {
   }
 }
 
-async function companion(promptTokens) {
+async function companion() {
   const binary = process.env.RIVULET_BIN;
   if (!binary || !existsSync(binary)) throw new Error("RIVULET_BIN names no companion");
+  const counted = await run(binary, ["tokenize", modelFile, "--text", prompt, "--json"]);
+  const promptTokens = JSON.parse(counted.stdout).ids.length;
   // The prompt from an empty cache on, and decoding after a cache of as many tokens, as everybody else does it.
   const args = ["bench", modelFile, "--json", "--contexts", `0,${promptTokens}`, "--prompt-tokens", promptTokens];
-  args.push("--max-tokens", tokens, "--runs", 2);
+  args.push("--max-tokens", tokens, "--runs", 3);
   const { stdout } = await run(binary, args.map(String), { timeout: LIMIT_S * 1000 }).catch((error) => {
     throw error.killed ? new LimitError(`the companion was not done within ${LIMIT_S} s`) : new Error(error.stderr || error.message);
   });
@@ -236,9 +238,9 @@ async function companion(promptTokens) {
   return { adapter: report.adapter, facts: report, loadMs: report.loadMs, runs: [{ promptTokens, tokens, ttftMs, prefillTps, decodeTps }] };
 }
 
-async function natively(promptTokens) {
+async function natively() {
   const all = [
-    { id: "rivulet", runtime: "rivulet", how: "native", go: () => companion(promptTokens) },
+    { id: "rivulet", runtime: "rivulet", how: "native", go: companion },
     { id: "llama.cpp-1", runtime: "llama.cpp", how: "CPU, 1 thread", go: () => llamaCpp(1) },
     { id: "llama.cpp-2", runtime: "llama.cpp", how: "CPU, 2 threads", go: () => llamaCpp(2) },
   ];
@@ -297,8 +299,8 @@ const site = await serve({
 const sections = [];
 if (only.includes("chromium")) sections.push(await inBrowser("chromium", chromium, site.url));
 if (only.includes("firefox")) sections.push(await inBrowser("firefox", firefox, site.url));
+if (only.includes("native")) sections.push(await natively());
 const counted = sections.flatMap(({ rows }) => rows).find(({ promptTokens }) => promptTokens)?.promptTokens;
-if (only.includes("native")) sections.push(await natively(counted ?? 264));
 await site.close();
 
 const result = {
@@ -315,7 +317,7 @@ const result = {
   tokens,
   leftOut,
   sections,
-  absent: ABSENT,
+  absent: only.some((place) => place !== "native") ? ABSENT : [],
 };
 mkdirSync(path.dirname(path.resolve(values.out)), { recursive: true });
 writeFileSync(`${values.out}.part`, JSON.stringify(result, null, 1) + "\n");

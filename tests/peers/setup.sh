@@ -52,6 +52,7 @@ PY
 if ! have_packages; then
   say "fetching llama.cpp and the ONNX exporter, and compiling the former (about 15 minutes, once)"
   [ -x "$python" ] || python3 -m venv "$folder/venv" || die "python3 could not make a virtual environment"
+  "$python" -m pip install --quiet --disable-pip-version-check --upgrade pip </dev/null >&2 || say "pip stays as it is"
   # For this machine's processor, as somebody who wants it fast would build it.
   CMAKE_ARGS="-DGGML_NATIVE=ON -DLLAMA_CURL=OFF" "$python" -m pip install --quiet --disable-pip-version-check --progress-bar off \
     -r "$here/requirements.txt" </dev/null >&2 || die "pip could not install the peers"
@@ -65,7 +66,7 @@ if [ "$(cat "$folder/onnx-models/stamp" 2>/dev/null || true)" != "$stamp" ]; the
   rm -rf "$folder/onnx-models" "$folder"/onnx-models.part.*
   part=$(mktemp -d "$folder/onnx-models.part.XXXXXX")
   chmod 755 "$part"
-  HF_HUB_OFFLINE=1 "$python" "$here/export_onnx.py" "$model" "$part" >&2 || { rm -rf "$part"; die "the model could not be written as ONNX"; }
+  HF_HUB_OFFLINE=1 TQDM_DISABLE=1 "$python" "$here/export_onnx.py" "$model" "$part" >&2 || { rm -rf "$part"; die "the model could not be written as ONNX"; }
   printf '%s\n' "$stamp" >"$part/stamp"
   mv "$part" "$folder/onnx-models"
 fi

@@ -26,23 +26,12 @@ struct Block {
     c7: mat4x4<f32>,
 }
 
-struct Row { a: mat4x4<f32>, b: mat4x4<f32> }
-
-fn scaled(q: mat4x4<f32>, d: vec4<f32>, m: f32) -> mat4x4<f32> {
-    let offset = vec4<f32>(m);
-    return mat4x4<f32>(q[0] * d + offset, q[1] * d + offset, q[2] * d + offset, q[3] * d + offset);
-}
-
-fn load_row(s: u32, row: u32, g: u32) -> Row {
-    let w = load_w(params.segment[s].format, row_start(s, row), g, params.groups);
-    return Row(scaled(w.q0, w.d0, w.m.x), scaled(w.q1, w.d1, w.m.y));
-}
-
 fn load_block(s: u32, row: u32, g: u32) -> Block {
-    let r0 = load_row(s, row, g);
-    let r1 = load_row(s, row + 1u, g);
-    let r2 = load_row(s, row + 2u, g);
-    let r3 = load_row(s, row + 3u, g);
+    let f = params.segment[s].format;
+    let r0 = load_row(f, row_start(s, row), g);
+    let r1 = load_row(f, row_start(s, row + 1u), g);
+    let r2 = load_row(f, row_start(s, row + 2u), g);
+    let r3 = load_row(f, row_start(s, row + 3u), g);
     return Block(
         mat4x4<f32>(r0.a[0], r1.a[0], r2.a[0], r3.a[0]),
         mat4x4<f32>(r0.a[1], r1.a[1], r2.a[1], r3.a[1]),

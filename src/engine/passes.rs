@@ -4,7 +4,7 @@ use super::cancel::{Cancel, check_cancel};
 use crate::err;
 use crate::error::Result;
 use crate::gpu::{Buffers, Gpu, Prepared};
-use crate::kernels::Recording;
+use crate::kernels::{Recording, matmul};
 use crate::model::Plan;
 
 /// The recordings of a model, ready to be played.
@@ -38,8 +38,7 @@ pub(super) struct Recordings {
 impl Recordings {
     /// Records what is played of a plan.
     pub fn new(plan: &Plan) -> Result<Self> {
-        let max = plan.options.max_prefill;
-        let buckets = [max / 4, max].into_iter().filter(|tokens| *tokens > 1);
+        let buckets = matmul::buckets(plan.options.tier, plan.options.max_prefill).into_iter();
         Ok(Self {
             decode: plan.decode_buckets().into_iter().map(|n| Ok((n, plan.decode(n)?))).collect::<Result<_>>()?,
             prefill: buckets.map(|tokens| Ok((tokens, plan.prefill(tokens)?))).collect::<Result<_>>()?,

@@ -1,5 +1,14 @@
-//! Matrix times the tokens of a prefill: `shaders/matmul.wgsl` (tiles in workgroup memory) and
-//! `shaders/matmul_rows.wgsl` (an invocation per few rows, for CPU adapters).
+//! Matrix times the tokens of a prefill.
+//!
+//! | tier | tokens of the pass | kernel | rows x tokens of a workgroup | workgroup memory |
+//! |---|---|---|---|---|
+//! | GPU | up to 32 | `matmul_small`, 16 invocations share the columns | 16 x 8 | 8.5 KiB |
+//! | GPU | more | `matmul` with `parts/matmul_tile_f32` | 64 x 64 | 16 KiB |
+//! | GPU with f16 | more | `matmul` with `parts/matmul_tile_f16` | 128 x 64 | 12.25 KiB |
+//! | CPU | any | `matmul_rows` with `parts/x32_each` | 64 x 32 | none |
+//! | CPU with subgroups | any | `matmul_rows` with `parts/x32_quad` | 64 x 32 | none |
+//!
+//! In a gated feed-forward half of a workgroup's rows are gate, half up. [`buckets`] are the passes that a model is loaded with.
 
 use super::matvec::Epilogue;
 use super::parts::{self, Activation};
@@ -16,6 +25,7 @@ const TILES: Source = source!("matmul");
 const TILE_F32: Source = source!("parts/matmul_tile_f32");
 const TILE_F16: Source = source!("parts/matmul_tile_f16");
 const ROWS: Source = source!("matmul_rows");
+const SMALL: Source = source!("matmul_small");
 
 /// Where the params hold the first workgroup of a slice, and the rows of a workgroup (of each matrix, where gated).
 pub const FIRST: usize = 5;
@@ -44,6 +54,19 @@ const CPU_WG: u32 = 8;
 const CPU_ROWS: u32 = 8;
 /// `matmul`: tokens of a workgroup.
 const GPU_TOKENS: u32 = 64;
+/// `matmul_small`: the most tokens of a pass that it takes, tokens of a workgroup, its invocations, and how many of these share
+/// the columns.
+const SMALL_MOST: u32 = 32;
+const SMALL_TOKENS: u32 = 8;
+const SMALL_WG: u32 = 128;
+const SMALL_LANES_K: u32 = 16;
+
+/// The passes that are worth kernels of their own, by the most tokens they take, for prefills of up to `max`: ascending, the
+/// last is `max`. A CPU adapter's kernels loop over the tokens that are there.
+pub fn buckets(tier: Tier, max: u32) -> Vec<u32> {
+    let small = if tier.cpu { vec![max / 4] } else { vec![SMALL_TOKENS, SMALL_MOST, GPU_TOKENS] };
+    small.into_iter().filter(|tokens| (2..max).contains(tokens)).chain([max]).filter(|tokens| *tokens > 1).collect()
+}
 
 /// `y[t, r] = epilogue(Σ_k x[t, k] · W[r, k] + bias[r])` for one to three matrices of one buffer, of up to three formats;
 /// their rows follow one another in y. Tokens beyond those that the state names are left alone. In slices of rows.
@@ -80,7 +103,13 @@ pub fn matmul(tier: Tier, matrices: &[Matrix], io: Io, epilogue: Epilogue) -> Re
         Epilogue::Residual => (1, 0.0, Activation::Silu),
         Epilogue::Gated(activation) => (2, 0.0, activation),
     };
-    let base = Variant::new(if tier.cpu { ROWS } else { TILES }, &[state::STATE])
+    let small = !tier.cpu && io.tokens <= SMALL_MOST;
+    let kernel = match (tier.cpu, small) {
+        (true, _) => ROWS,
+        (false, true) => SMALL,
+        (false, false) => TILES,
+    };
+    let base = Variant::new(kernel, &[state::STATE])
         .constant("EPILOGUE", mode)
         .constant("BIAS", u32::from(io.bias.is_some()))
         .with_quants(&decoders)
@@ -90,13 +119,16 @@ pub fn matmul(tier: Tier, matrices: &[Matrix], io: Io, epilogue: Epilogue) -> Re
     let (mut variant, tile_rows, tile_tokens) = if tier.cpu {
         let loads = if tier.subgroups { X32_QUAD } else { X32_EACH };
         (base.constant("WG", CPU_WG).with(loads), CPU_WG * CPU_ROWS, CPU_TOKENS)
+    } else if small {
+        let variant = base.constant("WG", SMALL_WG).constant("LANES_K", SMALL_LANES_K);
+        (variant, 2 * SMALL_WG / SMALL_LANES_K, SMALL_TOKENS)
     } else if tier.f16 {
         (base.with(TILE_F16), 128, GPU_TOKENS)
     } else {
         (base.with(TILE_F32), 64, GPU_TOKENS)
     };
     variant.subgroups = tier.cpu && tier.subgroups;
-    variant.f16 = !tier.cpu && tier.f16;
+    variant.f16 = !tier.cpu && tier.f16 && !small;
     let tile_rows = if gated { tile_rows / 2 } else { tile_rows };
 
     let (mut segments, mut workgroups, mut out_row) = (Vec::new(), 0, 0);
@@ -157,6 +189,27 @@ mod tests {
             assert_eq!(matmul(tier, &[Q, Q], io(64), store).unwrap()[0].workgroups, of_store, "{tier:?}");
             assert_eq!(matmul(tier, &[Q, Q], io(64), gated).unwrap()[0].workgroups, of_gated, "{tier:?}");
         }
+    }
+
+    #[test]
+    fn few_tokens_have_kernels_of_their_own() {
+        let cpu = Tier { cpu: true, ..Tier::BASE };
+        let store = Epilogue::Store { softcap: 0.0 };
+        for (tier, tokens, kernel, workgroups) in [
+            (Tier::BASE, 8, "matmul_small", [1, 10, 1]),
+            (Tier::BASE, 9, "matmul_small", [2, 10, 1]),
+            (Tier { f16: true, ..Tier::BASE }, 32, "matmul_small", [4, 10, 1]),
+            (Tier::BASE, 33, "matmul", [1, 4, 1]),
+            (cpu, 8, "matmul_rows", [1, 4, 1]),
+        ] {
+            let slices = matmul(tier, &[Q, Q], io(tokens), store).unwrap();
+            assert_eq!((slices[0].variant.kernel.name, slices[0].workgroups), (kernel, workgroups), "{tokens} tokens, {tier:?}");
+            assert!(!slices[0].variant.f16 || kernel == "matmul");
+        }
+        assert_eq!(buckets(Tier::BASE, 256), [8, 32, 64, 256]);
+        assert_eq!(buckets(Tier::BASE, 32), [8, 32]);
+        assert_eq!(buckets(cpu, 64), [16, 64]);
+        assert_eq!((buckets(cpu, 4), buckets(Tier::BASE, 1)), (vec![4], vec![]));
     }
 
     #[test]

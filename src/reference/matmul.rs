@@ -1,4 +1,4 @@
-//! The twin of `matmul` and `matmul_rows`.
+//! The twin of `matmul`, `matmul_rows` and `matmul_small`.
 
 use super::Memory;
 use super::activation::activation;
@@ -133,7 +133,9 @@ pub fn cases(tier: Tier) -> Result<Vec<Case>> {
     specs.push(plain(&[(q, 129), (q, 65), (q, 33)], 288, (31, 64)));
     specs.push(plain(&[(Format::Q5_0, 64), (Format::Q5_0, 33), (Format::Q8_0, 31)], 320, (5, 5)));
     specs.push(Spec { bias: true, ..plain(&[(Format::Q4_K, 65), (Format::Q5_K, 31), (Format::Q6_K, 1)], 256, (33, 40)) });
-    specs.push(Spec { epilogue: Epilogue::Residual, ..plain(&[(q, 65)], 768, (31, 32)) });
+    specs.push(Spec { epilogue: Epilogue::Residual, ..plain(&[(q, 65)], 768, (31, 40)) });
+    specs.push(Spec { epilogue: Epilogue::Residual, ..plain(&[(q, 65)], 768, (21, 32)) });
+    specs.push(plain(&[(Format::Q6_K, 40)], 768, (7, 8)));
     specs.push(Spec { bias: true, epilogue: Epilogue::Residual, ..plain(&[(Format::Q8_0, 31)], 96, (3, 3)) });
     specs.push(Spec { epilogue: Epilogue::Gated(Activation::Silu), ..plain(&[(q, 129), (q, 129)], 288, (31, 31)) });
     specs.push(Spec {
@@ -147,8 +149,8 @@ pub fn cases(tier: Tier) -> Result<Vec<Case>> {
     done.name.push_str(" done");
     cases.push(done);
     // Slices, played as one dispatch as they are, and each on its own: the second in another order.
-    let gated = Spec { epilogue: Epilogue::Gated(Activation::Silu), ..plain(&[(q, 300), (q, 300)], 96, (33, 40)) };
-    for spec in [plain(&[(q, 129), (q, 300), (q, 33)], 96, (33, 40)), gated] {
+    let gated = Spec { epilogue: Epilogue::Gated(Activation::Silu), ..plain(&[(q, 100), (q, 100)], 96, (33, 40)) };
+    for spec in [plain(&[(q, 65), (q, 130), (q, 33)], 96, (33, 40)), plain(&[(q, 129), (q, 31)], 96, (3, 3)), gated] {
         for apart in [false, true] {
             let mut case = spec.case(tier, 0)?;
             let mut slices = cut(&case.recording.dispatches[0], FIRST, 3);

@@ -63,7 +63,7 @@ fn run(dispatch: &Dispatch, memory: &mut Memory) -> Result<()> {
         "stream" => stream::stream(dispatch, memory),
         "embed" => embed::embed(dispatch, memory),
         "norm" | "norm_rows" => norm::norm(dispatch, memory),
-        "matmul" | "matmul_rows" => matmul::matmul(dispatch, memory),
+        "matmul" | "matmul_rows" | "matmul_small" => matmul::matmul(dispatch, memory),
         name => Err(err!(Internal, "kernel {name} has no CPU twin")),
     }
 }

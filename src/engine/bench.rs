@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::bandwidth::bandwidth;
 use super::cancel::{Cancel, check_cancel};
 use super::generate::Generated;
-use super::load::{Engine, LoadOptions, Progress};
+use super::load::{Engine, LoadOptions, LoadPhases, Progress};
 use super::options::{GenerateOptions, Prompt};
 use super::source::{ByteSource, Host};
 use crate::err;
@@ -89,6 +89,9 @@ pub struct Measured {
     pub prefill_tps: f64,
     /// From the call to the first token of a prompt's answer.
     pub ttft_ms: f64,
+    /// Milliseconds of the longest submit of a prompt, among those whose size measured times chose. `None` where none was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub longest_submit_ms: Option<f64>,
     /// Tokens decoded a second.
     pub decode_tps: f64,
     /// Bytes that a decoded token reads: every weight once, and the keys and values before it, halfway through the run.
@@ -155,6 +158,9 @@ pub struct BenchReport {
     pub runs: u32,
     /// Milliseconds that loading took.
     pub load_ms: f64,
+    /// Its parts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_phases: Option<LoadPhases>,
     /// Bytes of weights that a token reads.
     pub weight_bytes_per_token: u64,
     /// What the streaming kernel reads in a second, in 10⁹ bytes.
@@ -270,6 +276,7 @@ impl Engine {
             max_tokens: decided.decoded,
             runs: decided.runs,
             load_ms: self.load_ms,
+            load_phases: info.load_phases,
             weight_bytes_per_token: info.weight_bytes_per_token,
             measured_bandwidth_g_bps: bandwidth / 1e9,
             first: first.measured,
@@ -298,6 +305,7 @@ impl Engine {
         let measured = Measured {
             prefill_tps: median(prefills.iter().map(|p| p.timings.prefill_tps).collect()),
             ttft_ms: median(prefills.iter().map(|p| p.timings.ttft_ms).collect()),
+            longest_submit_ms: prefills.iter().filter_map(|p| p.timings.longest_submit_ms).max_by(f64::total_cmp),
             decode_tps,
             bytes_per_token: bytes,
             bandwidth_g_bps: reads / 1e9,

@@ -7,12 +7,14 @@
 //! Deliberately absent: fetching, files, queues, retries. Those are JavaScript's side; here a source of bytes is an
 //! object that answers reads, and a model does one thing at a time.
 
+mod bench;
 mod compiler;
 mod convert;
 mod info;
 mod model;
 mod source;
 
+pub use bench::benchmark;
 pub use model::Model;
 pub use source::AbortFlag;
 

@@ -17,7 +17,7 @@ use crate::gpu::{Gpu, GpuOptions};
 use crate::text::{DateTime, EncodeOptions, RenderOptions, Value};
 
 /// What exported functions return: an error is a JS `Error` with a `code`.
-type JsResult<T> = std::result::Result<T, JsValue>;
+pub(super) type JsResult<T> = std::result::Result<T, JsValue>;
 
 /// A model on a device. It generates one answer at a time: a call while another is under way is refused. Texts are counted
 /// and rendered meanwhile.
@@ -39,9 +39,15 @@ const DEVICE_OPTIONS: [&str; 2] = ["tier", "subgroups"];
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-struct DeviceOptions {
+pub(super) struct DeviceOptions {
     tier: Option<String>,
     subgroups: bool,
+}
+
+impl From<DeviceOptions> for GpuOptions {
+    fn from(device: DeviceOptions) -> Self {
+        Self { tier: device.tier, browser_subgroups: device.subgroups, ..Self::default() }
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -98,7 +104,7 @@ struct Device<'a> {
 }
 
 /// Splits an options object: the device's, and the rest.
-fn split(options: &js_sys::Object) -> Result<(JsValue, JsValue)> {
+pub(super) fn split(options: &js_sys::Object) -> Result<(JsValue, JsValue)> {
     let (device, rest) = (js_sys::Object::new(), js_sys::Object::new());
     for entry in js_sys::Object::entries(options).iter() {
         let entry: js_sys::Array = entry.unchecked_into();
@@ -210,8 +216,7 @@ impl Model {
                 let _ = on_progress.call1(&JsValue::NULL, &p);
             }
         };
-        let gpu =
-            Gpu::request(GpuOptions { tier: device.tier, browser_subgroups: device.subgroups, ..Default::default() }).await?;
+        let gpu = Gpu::request(device.into()).await?;
         gpu.compile_with(Box::new(compiler));
         let gpu = Rc::new(gpu);
         let began = BrowserHost.now_ms();

@@ -14,6 +14,7 @@ import { chromium, firefox } from "./browsers.mjs";
 import { tests } from "./cases.mjs";
 import { chat } from "./chat.mjs";
 import { extension } from "./extension.mjs";
+import { measuring } from "./measuring.mjs";
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const repo = path.resolve(here, "../..");
@@ -135,8 +136,8 @@ async function ready(browser) {
 try {
   await suite("chromium", chromium);
   await suite("firefox", firefox);
-  // The two programs that are built on the package bring their own pages.
-  for (const program of [chat, extension]) {
+  // The programs that are built on the package bring their own pages.
+  for (const program of [chat, extension, measuring]) {
     const counts = await program({ models, wanted });
     ran += counts.passed;
     failed += counts.failed;

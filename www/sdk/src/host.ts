@@ -3,15 +3,35 @@
  * worker and in place; it hears {@link Request}s and answers with {@link Reply}s, and knows nothing of who is talking.
  */
 import init, * as engine from "../wasm/rivulet.js";
+import type { ByteSource } from "../wasm/rivulet.js";
+import type { BenchReport } from "./bench.js";
 import { openSource } from "./bytes.js";
 import { hasSubgroups, watchDevices } from "./device.js";
 import { RivuletError, toRivuletError, toWire } from "./errors.js";
 import { PipelineCompiler } from "./pipelines.js";
-import type { Calls, Reply, Request, Result } from "./protocol.js";
+import type { Calls, Reply, Request, Result, SourceDescription } from "./protocol.js";
 import { Rate } from "./rate.js";
 import type { Generated, LoadedModelInfo, ModelInfo, Progress } from "./types.js";
 
 type RequestOf<T extends Request["type"]> = Extract<Request, { type: T }>;
+
+interface DeviceRequest {
+  id: number;
+  source: SourceDescription | undefined;
+  wasmUrl: string | undefined;
+  /** What is aborted, for people. */
+  what: string;
+}
+
+interface DeviceTools {
+  bytes: ByteSource | undefined;
+  subgroups: boolean;
+  onProgress: (progress: Omit<Progress, "bytesPerSecond">) => void;
+  flag: engine.AbortFlag;
+  compiler: PipelineCompiler;
+  /** The adapter's name, once there is a device; empty where the browser hides it. */
+  adapter: () => string;
+}
 
 /** Everything of an inspection is in the first bytes: little is read beyond them. */
 const INSPECT_READ_AHEAD = 1024 * 1024;
@@ -90,6 +110,8 @@ export class Host {
         return this.#inspect(request);
       case "load":
         return this.#load(request);
+      case "bench":
+        return this.#bench(request);
       case "generate":
         return this.#alone(() => this.#generate(request));
       case "call":
@@ -139,6 +161,33 @@ export class Host {
   async #load({ id, source, options, wasmUrl }: RequestOf<"load">): Promise<LoadedModelInfo> {
     if (this.#model) throw new RivuletError("internal", "load: this host holds a model already");
     const began = performance.now();
+    return this.#onDevice({ id, source, wasmUrl, what: "loading" }, async (tools) => {
+      const { bytes, subgroups, onProgress, flag, compiler, adapter } = tools;
+      const model = await engine.Model.load(bytes as ByteSource, { ...options, subgroups }, onProgress, flag, compiler);
+      if (this.#dead ?? this.#disposed) {
+        model.dispose();
+        throw this.#dead ?? new RivuletError("disposed", "load: the model was disposed of while it loaded");
+      }
+      this.#model = model;
+      const info = model.info() as LoadedModelInfo;
+      // wgpu passes on the description only, which browsers hide.
+      const device = { ...info.device, adapter: adapter() || info.device.adapter };
+      return { ...info, device, loadMs: performance.now() - began };
+    });
+  }
+
+  #bench({ id, source, synthetic, load, bench, wasmUrl }: RequestOf<"bench">): Promise<BenchReport> {
+    return this.#onDevice({ id, source, wasmUrl, what: "measuring" }, async (tools) => {
+      const { bytes, subgroups, onProgress, flag, compiler, adapter } = tools;
+      const options = { ...load, subgroups };
+      const report = (await engine.benchmark(bytes, synthetic, options, bench, onProgress, flag, compiler)) as BenchReport;
+      return { ...report, adapter: adapter() || report.adapter };
+    });
+  }
+
+  /** Runs `work` with what takes a device: the bytes of a source, where there is one, and a watch on the device that it asks for. */
+  async #onDevice<T>(request: DeviceRequest, work: (tools: DeviceTools) => Promise<T>): Promise<T> {
+    const { id, source, wasmUrl, what } = request;
     await startEngine(wasmUrl);
     const { flag, signal } = this.#stoppable(id);
     const rate = new Rate();
@@ -157,15 +206,17 @@ export class Host {
     let unwatch: () => void = () => undefined;
     try {
       await turn;
-      const bytes = await openSource(source, {
-        signal: AbortSignal.any([signal, finish.signal]),
-        onDownload: (loaded, total) => tell({ phase: "download", loaded, total }, true),
-      });
-      let adapter = "";
+      const bytes =
+        source &&
+        (await openSource(source, {
+          signal: AbortSignal.any([signal, finish.signal]),
+          onDownload: (loaded, total) => tell({ phase: "download", loaded, total }, true),
+        }));
+      let name = "";
       const compiler = new PipelineCompiler();
       unwatch = watchDevices({
-        onDevice: (device, name) => {
-          adapter = name;
+        onDevice: (device, adapter) => {
+          name = adapter;
           compiler.attach(device);
         },
         onLost: (reason, message) => {
@@ -179,24 +230,11 @@ export class Host {
         },
       });
       const subgroups = await hasSubgroups();
-      const model = await engine.Model.load(
-        bytes,
-        { ...options, subgroups },
-        (progress) => tell(progress, progress.phase === "weights" || progress.phase === "header"),
-        flag,
-        compiler,
-      );
-      if (this.#dead ?? this.#disposed) {
-        model.dispose();
-        throw this.#dead ?? new RivuletError("disposed", "load: the model was disposed of while it loaded");
-      }
-      this.#model = model;
-      const info = model.info() as LoadedModelInfo;
-      // wgpu passes on the description only, which browsers hide.
-      const device = { ...info.device, adapter: adapter || info.device.adapter };
-      return { ...info, device, loadMs: performance.now() - began };
+      const onProgress: DeviceTools["onProgress"] = (progress) =>
+        tell(progress, progress.phase === "weights" || progress.phase === "header");
+      return await work({ bytes, subgroups, onProgress, flag, compiler, adapter: () => name });
     } catch (error) {
-      if (signal.aborted && !this.#dead) throw new RivuletError("aborted", "loading was aborted by the caller");
+      if (signal.aborted && !this.#dead) throw new RivuletError("aborted", `${what} was aborted by the caller`);
       throw error;
     } finally {
       unwatch();

@@ -25,7 +25,8 @@ function aborted(what: string): RivuletError {
   return new RivuletError("aborted", `${what} was aborted by the caller`);
 }
 
-function href(url: string | URL | undefined): { wasmUrl?: string } {
+/** The address of the wasm as it crosses into a worker. */
+export function href(url: string | URL | undefined): { wasmUrl?: string } {
   return url === undefined ? {} : { wasmUrl: new URL(url, globalThis.location?.href).href };
 }
 

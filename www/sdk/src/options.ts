@@ -37,15 +37,25 @@ const SOURCE = {
   wasmUrl: AN_ADDRESS,
 } satisfies Table;
 
+const LOAD = {
+  ...SOURCE,
+  contextLength: A_COUNT,
+  kvType: ONE_OF("f32", "f16"),
+  tier: A_STRING,
+  onProgress: A_FUNCTION,
+} satisfies Table;
+
 /** The options that each call knows. */
 export const KNOWN = {
   inspectModel: SOURCE,
-  loadModel: {
-    ...SOURCE,
-    contextLength: A_COUNT,
-    kvType: ONE_OF("f32", "f16"),
-    tier: A_STRING,
-    onProgress: A_FUNCTION,
+  loadModel: LOAD,
+  benchmark: {
+    ...LOAD,
+    contexts: ["an array of whole numbers that are not negative", (v: unknown) => Array.isArray(v) && v.every(count)],
+    promptTokens: A_COUNT,
+    maxTokens: A_COUNT,
+    runs: A_COUNT,
+    warmLoad: A_BOOLEAN,
   },
   checkSupport: { contextLength: A_COUNT, kvType: ONE_OF("f32", "f16") },
   generate: {

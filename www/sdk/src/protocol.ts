@@ -2,6 +2,7 @@
  * The messages between the page and the host of the engine. The same messages are used whether the host lives in a
  * worker or in place. `id` names a call; a reply carries the id of the call that it answers.
  */
+import type { BenchReport } from "./bench.js";
 import type { WireError } from "./errors.js";
 import type { Generated, LoadedModelInfo, ModelInfo, Progress, Token } from "./types.js";
 
@@ -20,12 +21,13 @@ export interface Calls {
 export type Request =
   | { type: "inspect"; id: number; source: SourceDescription; wasmUrl?: string }
   | { type: "load"; id: number; source: SourceDescription; options: object; wasmUrl?: string }
+  | { type: "bench"; id: number; source?: SourceDescription; synthetic?: string; load: object; bench: object; wasmUrl?: string }
   | { type: "generate"; id: number; prompt: string | Uint32Array | object[]; options: Record<string, unknown> }
   | { type: "call"; id: number; method: keyof Calls; args: unknown[] }
   | { type: "abort"; id: number }
   | { type: "dispose"; id: number };
 
-export type Result = ModelInfo | LoadedModelInfo | Generated | Uint32Array | string | undefined;
+export type Result = ModelInfo | BenchReport | LoadedModelInfo | Generated | Uint32Array | string | undefined;
 
 export type Reply =
   | { type: "progress"; id: number; progress: Progress }

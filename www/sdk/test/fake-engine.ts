@@ -115,6 +115,23 @@ export async function inspect(source: ByteSource): Promise<unknown> {
   return { architecture: "fake", fileBytes: source.size };
 }
 
+export async function benchmark(
+  source: ByteSource | undefined,
+  synthetic: string | undefined,
+  load: object,
+  bench: { contexts?: number[] },
+  onProgress: (p: { phase: string; loaded: number; total: number }) => void,
+  abort: AbortFlag,
+): Promise<unknown> {
+  log.push(`bench ${synthetic ?? source?.size} with ${JSON.stringify(load)} and ${JSON.stringify(bench)}`);
+  for (let loaded = 0; loaded <= 3; loaded++) {
+    if (abort.aborted) throw failure("aborted", "aborted");
+    onProgress({ phase: "measure", loaded, total: 3 });
+    await step();
+  }
+  return { kind: "rivulet-bench", adapter: "", loadMs: 5, contexts: (bench.contexts ?? [0]).map((context) => ({ context })) };
+}
+
 export function onPanic(callback: (message: string) => void): void {
   panicked = callback;
 }

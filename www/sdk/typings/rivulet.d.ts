@@ -46,6 +46,17 @@ export class Model {
 /** Reads the header only. */
 export function inspect(source: ByteSource): Promise<unknown>;
 
+/** Loads a model from a source or by a synthetic name, measures it and frees it. */
+export function benchmark(
+  source: ByteSource | undefined,
+  synthetic: string | undefined,
+  load: object,
+  bench: object,
+  onProgress: (progress: { phase: string; loaded: number; total: number }) => void,
+  abort: AbortFlag,
+  compiler: PipelineCompiler,
+): Promise<unknown>;
+
 /** Called with the message of a panic: the module must not be called any more. */
 export function onPanic(callback: (message: string) => void): void;
 

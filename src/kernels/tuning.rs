@@ -62,7 +62,7 @@ impl MatvecChoice {
     /// Whether a kernel can be made of it: a stored choice may be anything.
     fn is_valid(self, gated: bool) -> bool {
         [1, 2, 4].contains(&self.rows)
-            && self.rows >= 1 + u32::from(gated)
+            && self.rows > u32::from(gated)
             && self.invocations.is_power_of_two()
             && (4..=256).contains(&self.invocations)
     }

@@ -8,6 +8,7 @@ import type { BenchReport } from "./bench.js";
 import { openSource } from "./bytes.js";
 import { hasSubgroups, watchDevices } from "./device.js";
 import { RivuletError, toRivuletError, toWire } from "./errors.js";
+import { nudgeMappings } from "./nudge.js";
 import { PipelineCompiler } from "./pipelines.js";
 import type { Calls, Reply, Request, Result, SourceDescription } from "./protocol.js";
 import { Rate } from "./rate.js";
@@ -218,6 +219,7 @@ export class Host {
         onDevice: (device, adapter) => {
           name = adapter;
           compiler.attach(device);
+          nudgeMappings(device);
         },
         onLost: (reason, message) => {
           if (this.#disposed || (reason === "destroyed" && !this.#model)) return;

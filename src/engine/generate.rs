@@ -365,11 +365,19 @@ impl Engine {
         Ok((Sampled { id: drawn.token, logprob: drawn.logprob }, Done::from_word(step.header[state::DONE])))
     }
 
-    /// The last token's logits.
+    /// The last token's logits. Error: `bad-file` where they are no numbers, which sound weights do not give.
     pub(super) async fn read_logits(&self) -> Result<Vec<f32>> {
         let bytes = u64::from(self.architecture().n_vocab) * 4;
         let bytes = self.gpu.read(&self.buffers, self.plan.ids.logits.id, 0, bytes).await?;
-        Ok(bytemuck::pod_collect_to_vec(&bytes))
+        let logits: Vec<f32> = bytemuck::pod_collect_to_vec(&bytes);
+        if let Some(id) = logits.iter().position(|logit| logit.is_nan() || *logit == f32::INFINITY) {
+            return Err(err!(
+                BadFile,
+                "expected finite logits, found {} for token {id}: the weights are damaged; load the file again from its source",
+                logits[id]
+            ));
+        }
+        Ok(logits)
     }
 }
 

@@ -1,9 +1,10 @@
 // The figures of the built package in the real browsers, with the default model.
 //
-//   node tests/browser/bench.mjs [--prompt-tokens N] [--max-tokens N] [--runs N] [--json]
+//   node tests/browser/bench.mjs [--prompt-tokens N] [--max-tokens N] [--runs N] [--json] [--smoothness [--prompt-tokens 2000]]
 //
 // Environment: RIVULET_MODELS, RIVULET_CHROMIUM, RIVULET_FIREFOX. Each run gets a prompt of random tokens of its own, so that
-// nothing of it is in the KV cache; rates are medians. On a software adapter the figures say how a change compares with
+// nothing of it is in the KV cache; rates are medians. With --smoothness a prompt of 2,000 tokens is computed instead, once, and
+// what is reported is how the page fares beside it: long tasks, frames, submits. On a software adapter the figures say how a change compares with
 // what was there before it, and nothing about a GPU.
 import { existsSync } from "node:fs";
 import path from "node:path";
@@ -18,13 +19,14 @@ const repo = path.resolve(here, "../..");
 
 const { values } = parseArgs({
   options: {
-    "prompt-tokens": { type: "string", default: "128" },
+    "prompt-tokens": { type: "string" },
     "max-tokens": { type: "string", default: "32" },
     runs: { type: "string", default: "3" },
     json: { type: "boolean", default: false },
+    smoothness: { type: "boolean", default: false },
   },
 });
-const promptTokens = Number(values["prompt-tokens"]);
+const promptTokens = Number(values["prompt-tokens"] ?? (values.smoothness ? 2000 : 128));
 const maxTokens = Number(values["max-tokens"]);
 const runs = Number(values.runs);
 
@@ -49,9 +51,15 @@ async function measure(launch) {
     const began = performance.now();
     const { info } = await page.evaluate(([n, s, o]) => globalThis.harness.load(n, s, o), ["bench", `/models/${MODEL}`, { contextLength }]);
     const loadMs = performance.now() - began;
+    const prompt = () => Array.from({ length: promptTokens }, () => Math.floor(Math.random() * info.vocabularySize));
+    if (values.smoothness) {
+      const smooth = await page.evaluate(([n, p]) => globalThis.harness.smoothness(n, p), ["bench", prompt()]);
+      if (smooth.error) throw new Error(`${smooth.error.code}: ${smooth.error.message}`);
+      return { browser: browser.name, device: info.device, ...smooth };
+    }
     const timings = [];
     for (let run = 0; run < runs; run++) {
-      const ids = Array.from({ length: promptTokens }, () => Math.floor(Math.random() * info.vocabularySize));
+      const ids = prompt();
       const result = await page.evaluate(([n, p, o]) => globalThis.harness.generate(n, Uint32Array.from(p), o), [
         "bench",
         ids,
@@ -64,6 +72,7 @@ async function measure(launch) {
       browser: browser.name,
       device: info.device,
       loadMs: Math.round(loadMs),
+      loadPhases: info.loadPhases,
       ttftMs: Math.round(median(timings.map((t) => t.ttftMs))),
       prefillTps: median(timings.map((t) => t.prefillTps)),
       decodeTps: median(timings.map((t) => t.decodeTps)),
@@ -83,7 +92,14 @@ for (const [name, launch] of [
     const row = await measure(launch);
     if (row) rows.push(row);
     else console.error(`bench: ${name} is not installed`);
-    if (row && !values.json) {
+    if (row && values.smoothness && !values.json) {
+      const { timings } = row;
+      console.log(
+        `${name.padEnd(9)} ${JSON.stringify(row.device)}: ${promptTokens} tokens in ${(row.ms / 1000).toFixed(1)} s, ${timings.prefillSubmits} submits, ` +
+          `the longest ${timings.longestSubmitMs?.toFixed(0)} ms; the page's longest task ${row.longestTaskMs?.toFixed(0) ?? "is not reported"} ms, ` +
+          `${row.framesPerSecond.toFixed(0)} frames/s, longest between two frames ${row.longestFrameMs.toFixed(0)} ms`,
+      );
+    } else if (row && !values.json) {
       console.log(
         `${name.padEnd(9)} ${JSON.stringify(row.device)}: loaded in ${row.loadMs} ms; ${promptTokens} tokens of prompt, first one after ${row.ttftMs} ms ` +
           `(prefill ${row.prefillTps.toFixed(1)} tokens/s); decode ${row.decodeTps.toFixed(2)} tokens/s`,

@@ -15,7 +15,9 @@ const BYTES_CPU: u64 = 128 << 20;
 /// Reading is repeated until it takes this long, so that the clock's steps and the way back do not matter.
 const LONG_MS: f64 = 150.0;
 /// The most repetitions, whatever the clock says.
-const MOST: u32 = 512;
+const MOST: u32 = 4096;
+/// A submit reads at most this many times, and few enough that it stays short: between two submits a fast GPU would wait.
+const SUBMIT: u32 = 16;
 const TRIALS: u32 = 3;
 
 /// Bytes a second that the streaming kernel reads. What a submit and a readback cost by themselves is left out: it is the
@@ -38,10 +40,13 @@ pub async fn bandwidth(gpu: &Gpu, host: &dyn Host, cancel: &dyn Cancel) -> Resul
     let once = stream(tier, Binding::read(data_id, 0, bytes), Binding::read_write(sums_id, 0, sums))?;
     let once = gpu.prepare(&Recording { dispatches: vec![once] }, &buffers).await?;
     gpu.flush(&buffers).await?;
+    // n: a power of two, or three times one.
     let time = async |n: u32| -> Result<f64> {
         check_cancel(cancel)?;
         let start = host.now_ms();
-        (0..n).for_each(|_| gpu.submit(&[&once]));
+        let each = (n / 16).clamp(1, SUBMIT);
+        let reads = vec![&once; each as usize];
+        (0..n / each).for_each(|_| gpu.submit(&reads));
         gpu.flush(&buffers).await?;
         Ok(host.now_ms() - start)
     };

@@ -11,7 +11,7 @@ const STREAM: Source = source!("stream");
 /// Invocations of a workgroup and vec4s that each reads. A CPU adapter runs a workgroup in groups of a SIMD width, each
 /// through the whole loop: only as wide a workgroup reads memory in order.
 fn shape(tier: Tier) -> (u32, u32) {
-    if tier.cpu { (8, 256) } else { (256, 64) }
+    if tier.cpu { (8, 256) } else { (256, 32) }
 }
 
 /// Bytes that one workgroup reads: buffers are a multiple of it.

@@ -75,7 +75,7 @@ test("a device is watched only while somebody asks for it", async () => {
   Object.assign(globalThis, { GPUAdapter: FakeAdapter });
   const heard: unknown[] = [];
   const stop = watchDevices({
-    onDevice: (name) => heard.push(name),
+    onDevice: (_device, name) => heard.push(name),
     onLost: (reason, message) => heard.push([reason, message]),
     onError: (kind, message) => heard.push([kind, message]),
   });

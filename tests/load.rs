@@ -4,10 +4,12 @@
 mod common;
 
 use common::gguf_writer::{Gguf, types};
-use common::models::{StillHost, engine, gpu, greedy, load};
+use common::models::{StillHost, engine, gpu, greedy, load, logits_of};
 use common::{Rng, data};
 use pollster::block_on;
-use rivulet::engine::{AbortFlag, Engine, Finish, GenerateOptions, LoadOptions, MemorySource, Prompt, describe, read_header};
+use rivulet::engine::{
+    AbortFlag, Engine, Finish, GenerateOptions, Host, LoadOptions, MemorySource, Prompt, describe, read_header,
+};
 use rivulet::error::{Code, Error};
 use rivulet::sample::SamplingOptions;
 use rivulet::tensor::{Format, Tier};
@@ -262,6 +264,62 @@ fn a_token_costs_a_part_of_a_submit_and_creates_nothing() {
     assert_eq!((hundred.objects, hundred.dispatches), (0, 100 * one.dispatches), "no step was played in vain");
     // The clock of this test stands still, so groups grow to their most.
     assert!(hundred.submits <= 12 && hundred.readbacks == hundred.submits, "{hundred:?}");
+}
+
+/// A clock that goes, so that the time for tuning runs out.
+struct GoingHost(std::time::Instant);
+
+impl Host for GoingHost {
+    fn now_ms(&self) -> f64 {
+        self.0.elapsed().as_secs_f64() * 1000.0
+    }
+
+    fn unix_seconds(&self) -> i64 {
+        0
+    }
+
+    fn entropy(&self) -> u64 {
+        0
+    }
+}
+
+#[test]
+fn tuning_changes_no_answer_and_is_found_again() {
+    let source = || MemorySource(std::fs::read(data(MODEL)).unwrap());
+    let device = gpu(Some("gpu+base")).unwrap();
+    let load_with = |options: serde_json::Value| {
+        let options: LoadOptions = serde_json::from_value(options).unwrap();
+        let host = Box::new(GoingHost(std::time::Instant::now()));
+        let mut engine = block_on(Engine::load(&source(), device.clone(), &options, host, &mut |_| {}, &|| false)).unwrap();
+        let tuning = serde_json::to_value(&engine.info().tuning).unwrap();
+        (logits_of(&mut engine, &[1, 2, 3, 4, 5], false).remove(0), greedy(&mut engine, &[1, 2], 8), tuning)
+    };
+    let (logits, tokens, untuned) = load_with(json!({ "autotune": false }));
+    assert_eq!((&untuned["source"], &untuned["measured"]), (&json!("default"), &json!(0)));
+    let key = untuned["key"].as_str().unwrap();
+    let same = |(other, answer, tuning): (Vec<f32>, Vec<u32>, serde_json::Value), source: &str| {
+        let error = logits.iter().zip(&other).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(error < 1e-4 && answer == tokens, "{tuning}: {error}");
+        assert_eq!(tuning["source"], source);
+        tuning
+    };
+    let measured = same(load_with(json!({})), "measured");
+    assert!(measured["measured"].as_u64() > Some(0) && measured["key"] == key, "{measured}");
+    // Other choices than the default, as a visit before may have found them.
+    for (rows, invocations) in [(1, 32), (2, 256), (4, 64)] {
+        let choice = |rows: u32| json!({ "rows": rows, "invocations": invocations });
+        let (one, gated) = (choice(rows), choice(rows.max(2)));
+        let choices = json!({ "qkv": one, "out": one, "gate_up": gated, "down": one, "head": one });
+        let stored = same(load_with(json!({ "tunings": { key: choices } })), "stored");
+        assert_eq!(stored["choices"], choices);
+    }
+    // What no kernel can be made of is measured again, and what was stored for another model is passed over.
+    for bad in [json!("?"), json!({ "qkv": 1 }), json!(null)] {
+        same(load_with(json!({ "tunings": { key: bad, "other": 3 } })), "measured");
+    }
+    let mut wild = measured["choices"].clone();
+    wild["head"]["invocations"] = json!(3_000_000);
+    same(load_with(json!({ "tunings": { key: wild } })), "measured");
 }
 
 /// The header of a small llama, its weights zero.

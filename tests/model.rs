@@ -124,7 +124,7 @@ fn splits_and_buckets_change_nothing() {
             // In buckets up to 8, 32, 128 and 512 positions; Gemma's window of 32 keys takes two splits.
             let small = SplitRule { whole: 8, least: 32, workgroups: 64 };
             let paths = [None, Some(small)].map(|split_rule| {
-                let options = LoadOptions { split_rule, ..Default::default() };
+                let options = LoadOptions { split_rule, autotune: Some(false), ..Default::default() };
                 path(&mut common::models::load(MemorySource(file.clone()), gpu(Some(tier)).unwrap(), &options).unwrap(), 140)
             });
             for (step, (whole, split)) in paths[0].iter().zip(&paths[1]).enumerate() {

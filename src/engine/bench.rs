@@ -14,6 +14,7 @@ use super::generate::Generated;
 use super::load::{Engine, LoadOptions, LoadPhases, Progress};
 use super::options::{GenerateOptions, Prompt};
 use super::source::{ByteSource, Host};
+use super::tune::TuningReport;
 use crate::err;
 use crate::error::Result;
 use crate::gguf::Header;
@@ -158,9 +159,10 @@ pub struct BenchReport {
     pub runs: u32,
     /// Milliseconds that loading took.
     pub load_ms: f64,
-    /// Its parts.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// What it took them for.
     pub load_phases: Option<LoadPhases>,
+    /// How the kernels are tuned.
+    pub tuning: Option<TuningReport>,
     /// Bytes of weights that a token reads.
     pub weight_bytes_per_token: u64,
     /// What the streaming kernel reads in a second, in 10⁹ bytes.
@@ -277,6 +279,7 @@ impl Engine {
             runs: decided.runs,
             load_ms: self.load_ms,
             load_phases: info.load_phases,
+            tuning: info.tuning.clone(),
             weight_bytes_per_token: info.weight_bytes_per_token,
             measured_bandwidth_g_bps: bandwidth / 1e9,
             first: first.measured,

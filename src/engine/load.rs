@@ -11,6 +11,7 @@ use super::kv::KvCache;
 use super::pace::Pacer;
 use super::passes::{Passes, Recordings};
 use super::source::{ByteSource, Host, read_header};
+use super::tune::{self, Candidates, StoredTuning, StoredTunings, TuningReport, TuningSource};
 use super::words::Words;
 use crate::err;
 use crate::error::Result;
@@ -48,6 +49,11 @@ pub struct LoadOptions {
     pub context_length: Option<u32>,
     /// How keys and values are stored. `None`: f16.
     pub kv_type: Option<KvType>,
+    /// Whether kernels may be tuned on the device, for a second or two. `None`: on GPUs.
+    pub autotune: Option<bool>,
+    /// What was found before on this adapter, by [`TuningReport::key`]. It is used in place of measuring, unless
+    /// `autotune` is false.
+    pub tunings: StoredTunings,
     /// How decode shares keys out over workgroups; `None`: by the device. Not for users: tests and tuning ask for other ones.
     #[serde(skip)]
     pub split_rule: Option<SplitRule>,
@@ -98,6 +104,8 @@ pub struct ModelInfo {
     pub adapter: Option<AdapterReport>,
     /// How long loading took, once it has.
     pub load_phases: Option<LoadPhases>,
+    /// How its kernels are tuned, once it is loaded.
+    pub tuning: Option<TuningReport>,
 }
 
 /// Milliseconds of each part of a load, in order.
@@ -114,6 +122,8 @@ pub struct LoadPhases {
     pub weights_ms: f64,
     /// Compiling kernels, as far as it went on when the weights were there.
     pub kernels_ms: f64,
+    /// Tuning them.
+    pub tuning_ms: f64,
     /// All of it, with what lies between.
     pub total_ms: f64,
 }
@@ -183,6 +193,7 @@ fn info(header: &Header, plan: &Plan, adapter: Option<AdapterReport>) -> ModelIn
         largest_binding_bytes: plan.buffers.iter().map(|b| b.bytes).max().unwrap_or(0),
         adapter,
         load_phases: None,
+        tuning: None,
     }
 }
 
@@ -242,12 +253,15 @@ impl Engine {
     ) -> Result<Self> {
         let start = host.now_ms();
         let mut laps = Laps { host: &*host, last: start };
-        let plan = plan(&header, gpu.tier(), options)?;
+        let mut plan = plan(&header, gpu.tier(), options)?;
+        let (mut tuning, candidates) = stored_or_candidates(&plan, &gpu, options)?;
+        plan.tuning = tuning.choices;
         let mut info = info(&header, &plan, Some(gpu.report().clone()));
         let recordings = Recordings::new(&plan)?;
         check_cancel(cancel)?;
         // Kernels are compiled while the tokenizer is made and the weights come.
-        let compilation = gpu.start_compiling(recordings.all())?;
+        let tried = candidates.iter().flat_map(Candidates::recordings);
+        let compilation = gpu.start_compiling(recordings.all().chain(tried))?;
         laps.lap();
 
         progress(Progress { phase: "tokenizer", loaded: 0, total: source.len() });
@@ -273,15 +287,27 @@ impl Engine {
         let weights_ms = laps.lap();
         let mut compiled = |loaded, total| progress(Progress { phase: "kernels", loaded, total });
         unless_cancelled(cancel, gpu.finish_compiling(compilation, &mut compiled)).await?;
-        let passes = recordings.prepare(&gpu, &buffers, cancel).await?;
         let kernels_ms = laps.lap();
         // Nothing is under way now, so this is all latency.
         gpu.flush(&buffers).await?;
         let latency_ms = laps.lap();
+        let mut recordings = recordings;
+        if let Some(candidates) = candidates.filter(|_| latency_ms < tune::SLOW_READBACK_MS) {
+            progress(Progress { phase: "tuning", loaded: 0, total: 1 });
+            let (choices, measured) = candidates.measure(&gpu, &buffers, plan.tuning, &*host, cancel).await?;
+            tuning = TuningReport { choices, source: TuningSource::Measured, measured, candidates: candidates.len(), ..tuning };
+            plan.tuning = choices;
+            recordings = Recordings::new(&plan)?;
+        }
+        let tuning_ms = laps.lap();
+        let passes = recordings.prepare(&gpu, &buffers, cancel).await?;
+        laps.lap();
         let kv = KvCache::new(&plan.groups, plan.options.context_length);
         let load_ms = host.now_ms() - start;
-        let phases = LoadPhases { header_ms: 0.0, tokenizer_ms, buffers_ms, weights_ms, kernels_ms, total_ms: load_ms };
+        let phases =
+            LoadPhases { header_ms: 0.0, tokenizer_ms, buffers_ms, weights_ms, kernels_ms, tuning_ms, total_ms: load_ms };
         info.load_phases = Some(phases);
+        info.tuning = Some(tuning);
         Ok(Self {
             pacer: RefCell::new(Pacer::new(gpu.tier().cpu, latency_ms)),
             gpu,
@@ -331,6 +357,20 @@ impl Engine {
     /// Milliseconds that loading took.
     pub fn load_ms(&self) -> f64 {
         self.load_ms
+    }
+}
+
+/// The tuning to begin with, and what may be measured to better it.
+fn stored_or_candidates(plan: &Plan, gpu: &Gpu, options: &LoadOptions) -> Result<(TuningReport, Option<Candidates>)> {
+    let key = tune::key(plan, &gpu.report().tier);
+    let report = |choices, source| TuningReport { key: key.clone(), source, choices, measured: 0, candidates: 0 };
+    let default = report(plan.tuning, TuningSource::Default);
+    if !options.autotune.unwrap_or(!gpu.tier().cpu) {
+        return Ok((default, None));
+    }
+    match options.tunings.get(&key) {
+        Some(StoredTuning::Known(choices)) if choices.is_valid() => Ok((report(*choices, TuningSource::Stored), None)),
+        _ => Ok((default, Some(Candidates::new(plan)?))),
     }
 }
 

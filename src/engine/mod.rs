@@ -17,6 +17,7 @@ mod score;
 #[cfg(feature = "reference")]
 pub mod selftest;
 mod source;
+mod tune;
 mod words;
 
 pub use bandwidth::bandwidth;
@@ -29,4 +30,5 @@ pub use options::{GenerateOptions, Prompt};
 pub use profile::{KernelTime, PassProfile, Profile};
 pub use score::Scored;
 pub use source::{ByteSource, Host, MemorySource, NoiseSource, read_header};
+pub use tune::{StoredTuning, StoredTunings, TuningReport, TuningSource};
 pub use words::Words;

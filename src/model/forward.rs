@@ -76,6 +76,20 @@ impl Plan {
         Ok(r)
     }
 
+    /// The weight formats of a role, as its first layer has them.
+    pub fn formats(&self, role: Role) -> String {
+        let Some(layer) = self.layers.first() else { return String::new() };
+        let head: Vec<Matrix> = self.head.iter().take(1).map(|chunk| chunk.matrix).collect();
+        let matrices = match role {
+            Role::Qkv => &layer.qkv,
+            Role::Out => &layer.out,
+            Role::GateUp => &layer.gate_up,
+            Role::Down => &layer.down,
+            Role::Head => &head,
+        };
+        matrices.iter().map(|m| m.format.name()).collect::<Vec<_>>().join("+")
+    }
+
     /// The matvecs of one role in the first `layers` layers and nothing else, shared out as `choice` says: what tuning times.
     /// Their results are of no use.
     pub fn matvecs(&self, role: Role, choice: MatvecChoice, layers: usize) -> Result<Recording> {

@@ -47,7 +47,7 @@ pub fn gpu(tier: Option<&str>) -> rivulet::error::Result<Rc<Gpu>> {
 /// A loaded model.
 pub fn engine(path: &Path, kv_type: &str, tier: Option<&str>) -> Engine {
     let source = MemorySource(std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display())));
-    let options: LoadOptions = serde_json::from_value(json!({ "kvType": kv_type })).unwrap();
+    let options: LoadOptions = serde_json::from_value(json!({ "kvType": kv_type, "autotune": false })).unwrap();
     load(source, gpu(tier).unwrap(), &options).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 

@@ -35,6 +35,9 @@ pub struct Device {
     /// Forces a tier: base, f16, subgroup or f16+subgroup; with cpu+ or gpu+ before it, the kernels for that kind of adapter.
     #[arg(long, global = true)]
     pub tier: Option<String>,
+    /// Whether kernels may be tuned on the device while loading, for a second or two: true or false. By itself, on GPUs.
+    #[arg(long, global = true)]
+    pub autotune: Option<bool>,
 }
 
 /// The commands.

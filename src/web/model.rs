@@ -92,6 +92,7 @@ struct Loaded<'a> {
     device: Device<'a>,
     loaded_context_length: u32,
     load_phases: LoadPhases,
+    tuning: &'a Option<engine::TuningReport>,
     kv_type: crate::kernels::attention::KvType,
 }
 
@@ -231,6 +232,7 @@ impl Model {
         let info = Loaded {
             header: described,
             load_phases: phases.unwrap_or_default(),
+            tuning: &loaded.tuning,
             device: Device { adapter: &report.name, tier: &report.tier, memory_bytes: loaded.memory_bytes },
             loaded_context_length: loaded.context_length,
             kv_type: loaded.kv_type,

@@ -55,9 +55,9 @@ export function watchDevices(watcher: DeviceWatcher): () => void {
   };
 }
 
-/** Whether the adapter that the engine will get has subgroups. */
-export async function hasSubgroups(): Promise<boolean> {
+/** What the adapter that the engine will get is called, and whether it has subgroups. */
+export async function adapterFacts(): Promise<{ name: string; subgroups: boolean }> {
   const gpu = (globalThis.navigator as Navigator | undefined)?.gpu;
   const adapter = await gpu?.requestAdapter({ powerPreference: "high-performance" });
-  return adapter?.features.has("subgroups") ?? false;
+  return { name: adapter ? nameOf(adapter.info) : "", subgroups: adapter?.features.has("subgroups") ?? false };
 }

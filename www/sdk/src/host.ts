@@ -6,12 +6,13 @@ import init, * as engine from "../wasm/rivulet.js";
 import type { ByteSource } from "../wasm/rivulet.js";
 import type { BenchReport } from "./bench.js";
 import { openSource } from "./bytes.js";
-import { hasSubgroups, watchDevices } from "./device.js";
+import { adapterFacts, watchDevices } from "./device.js";
 import { RivuletError, toRivuletError, toWire } from "./errors.js";
 import { nudgeMappings } from "./nudge.js";
 import { PipelineCompiler } from "./pipelines.js";
 import type { Calls, Reply, Request, Result, SourceDescription } from "./protocol.js";
 import { Rate } from "./rate.js";
+import { type StoredTunings, recallTunings, rememberTuning } from "./tunings.js";
 import type { Generated, LoadedModelInfo, ModelInfo, Progress } from "./types.js";
 
 type RequestOf<T extends Request["type"]> = Extract<Request, { type: T }>;
@@ -27,6 +28,8 @@ interface DeviceRequest {
 interface DeviceTools {
   bytes: ByteSource | undefined;
   subgroups: boolean;
+  /** What earlier loads found on this adapter. */
+  tunings: StoredTunings;
   onProgress: (progress: Omit<Progress, "bytesPerSecond">) => void;
   flag: engine.AbortFlag;
   compiler: PipelineCompiler;
@@ -163,8 +166,8 @@ export class Host {
     if (this.#model) throw new RivuletError("internal", "load: this host holds a model already");
     const began = performance.now();
     return this.#onDevice({ id, source, wasmUrl, what: "loading" }, async (tools) => {
-      const { bytes, subgroups, onProgress, flag, compiler, adapter } = tools;
-      const model = await engine.Model.load(bytes as ByteSource, { ...options, subgroups }, onProgress, flag, compiler);
+      const { bytes, subgroups, tunings, onProgress, flag, compiler, adapter } = tools;
+      const model = await engine.Model.load(bytes as ByteSource, { ...options, subgroups, tunings }, onProgress, flag, compiler);
       if (this.#dead ?? this.#disposed) {
         model.dispose();
         throw this.#dead ?? new RivuletError("disposed", "load: the model was disposed of while it loaded");
@@ -173,14 +176,15 @@ export class Host {
       const info = model.info() as LoadedModelInfo;
       // wgpu passes on the description only, which browsers hide.
       const device = { ...info.device, adapter: adapter() || info.device.adapter };
+      if (info.tuning.source === "measured") await rememberTuning(adapter(), info.tuning.key, info.tuning.choices);
       return { ...info, device, loadMs: performance.now() - began };
     });
   }
 
   #bench({ id, source, synthetic, load, bench, wasmUrl }: RequestOf<"bench">): Promise<BenchReport> {
     return this.#onDevice({ id, source, wasmUrl, what: "measuring" }, async (tools) => {
-      const { bytes, subgroups, onProgress, flag, compiler, adapter } = tools;
-      const options = { ...load, subgroups };
+      const { bytes, subgroups, tunings, onProgress, flag, compiler, adapter } = tools;
+      const options = { ...load, subgroups, tunings };
       const report = (await engine.benchmark(bytes, synthetic, options, bench, onProgress, flag, compiler)) as BenchReport;
       return { ...report, adapter: adapter() || report.adapter };
     });
@@ -231,10 +235,11 @@ export class Host {
           this.#die(new RivuletError(code, `the GPU reported an uncaught ${kind} error: ${message}`));
         },
       });
-      const subgroups = await hasSubgroups();
+      const facts = await adapterFacts();
+      const tunings = await recallTunings(facts.name);
       const onProgress: DeviceTools["onProgress"] = (progress) =>
         tell(progress, progress.phase === "weights" || progress.phase === "header");
-      return await work({ bytes, subgroups, onProgress, flag, compiler, adapter: () => name });
+      return await work({ bytes, subgroups: facts.subgroups, tunings, onProgress, flag, compiler, adapter: () => name });
     } catch (error) {
       if (signal.aborted && !this.#dead) throw new RivuletError("aborted", `${what} was aborted by the caller`);
       throw error;

@@ -13,6 +13,7 @@ export type {
   LoadOptions,
   LoadedModelInfo,
   LoadPhases,
+  Tuning,
   Message,
   Model,
   ModelInfo,

@@ -42,6 +42,7 @@ const LOAD = {
   contextLength: A_COUNT,
   kvType: ONE_OF("f32", "f16"),
   tier: A_STRING,
+  autotune: A_BOOLEAN,
   onProgress: A_FUNCTION,
 } satisfies Table;
 

@@ -53,6 +53,11 @@ export interface LoadOptions extends SourceOptions {
   kvType?: KvType;
   /** Forces a device tier (`base`, `f16`, `subgroup`, `cpu`, …), for tests and measurements. */
   tier?: string;
+  /**
+   * Whether kernels may be tuned on the visitor's device, for a second or two of the first load; what is found is kept for the
+   * next. By default on GPUs.
+   */
+  autotune?: boolean;
   /** Called as loading advances. */
   onProgress?: (progress: Progress) => void;
 }
@@ -199,6 +204,21 @@ export interface LoadedModelInfo extends ModelInfo {
   loadMs: number;
   /** What it took them for. */
   loadPhases: LoadPhases;
+  /** How its kernels are tuned to the device. */
+  tuning: Tuning;
+}
+
+/** How a model's kernels share their work out. It changes their speed and no result. */
+export interface Tuning {
+  /** Stands for the device's tier and the model's shape. */
+  key: string;
+  /** `measured` in this load, `stored` by an earlier one, or the `default` of devices like this one. */
+  source: "default" | "stored" | "measured";
+  /** Rows that are worked on at once and invocations of a workgroup, for each kind of matrix. */
+  choices: Record<"qkv" | "out" | "gate_up" | "down" | "head", { rows: number; invocations: number }>;
+  /** Choices that were measured, and how many there were: fewer where the time ran out. */
+  measured: number;
+  candidates: number;
 }
 
 /** Milliseconds of each part of a load, in order. */
@@ -213,6 +233,8 @@ export interface LoadPhases {
   weightsMs: number;
   /** Compiling kernels, as far as it went on when the weights were there. */
   kernelsMs: number;
+  /** Tuning them. */
+  tuningMs: number;
   /** All of it, from the header on. */
   totalMs: number;
 }

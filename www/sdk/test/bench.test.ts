@@ -16,9 +16,9 @@ describe("benchmark", () => {
     const report = await benchmark(file, { ...options, onProgress: (p) => seen.push(p) });
     expect(report.contexts.map(({ context }) => context)).toEqual([0, 64]);
     expect(seen.map(({ phase, loaded }) => [phase, loaded])).toEqual([0, 1, 2, 3].map((loaded) => ["measure", loaded]));
-    expect(log[0]).toBe('bench 5000 with {"kvType":"f32","tier":"base","subgroups":false} and {"contexts":[0,64],"runs":2}');
+    expect(log[0]).toBe('bench 5000 with {"kvType":"f32","tier":"base","subgroups":false,"tunings":{}} and {"contexts":[0,64],"runs":2}');
     await benchmark({ synthetic: "llama-3.2-1b:q4_k" }, { worker: false });
-    expect(log.some((line) => line.startsWith('bench llama-3.2-1b:q4_k with {"subgroups":false} and {}'))).toBe(true);
+    expect(log.some((line) => line.startsWith('bench llama-3.2-1b:q4_k with {"subgroups":false,"tunings":{}} and {}'))).toBe(true);
   });
 
   test("loads once more where that is asked for", async () => {

@@ -45,7 +45,8 @@ export class Model {
   }
 
   info(): unknown {
-    return { architecture: "fake", contextLength: 100, device: { adapter: "", tier: "fake", memoryBytes: 0 } };
+    const tuning = { key: "fake", source: "default", choices: {}, measured: 0, candidates: 0 };
+    return { architecture: "fake", contextLength: 100, device: { adapter: "", tier: "fake", memoryBytes: 0 }, tuning };
   }
 
   async generate(

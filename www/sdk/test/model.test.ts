@@ -199,7 +199,7 @@ describe("loading", () => {
 
   test("only its own options reach the engine", async () => {
     const loaded = await loadModel(file, { worker: false, contextLength: 64, headers: {}, credentials: "omit" });
-    expect(log).toContain('loaded 5000 with {"contextLength":64,"subgroups":false}');
+    expect(log).toContain('loaded 5000 with {"contextLength":64,"subgroups":false,"tunings":{}}');
     await loaded.dispose();
   });
 

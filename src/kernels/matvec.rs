@@ -30,7 +30,7 @@ pub enum Epilogue {
     Gated(Activation),
 }
 
-/// What is still to be added to x, RMS-normed with weights and an epsilon of its own (Gemma's norms after a block). The
+/// What is still to be added to x, RMS-normed with weights of its own (Gemma's norms after a block). The
 /// matvec computes with the sum and stores it.
 #[derive(Debug, Clone, Copy)]
 pub struct Added {

@@ -8,10 +8,10 @@ import { href } from "./model.js";
 import { checkOptions, without } from "./options.js";
 import { guarded } from "./run.js";
 import { describeSource } from "./source.js";
-import type { KvType, LoadOptions, LoadPhases, ModelSource, Progress } from "./types.js";
+import type { KvType, LoadOptions, LoadPhases, ModelSource, Progress, Tuning } from "./types.js";
 
 export { RivuletError } from "./errors.js";
-export type { LoadPhases, ModelSource, Progress } from "./types.js";
+export type { LoadPhases, ModelSource, Progress, Tuning } from "./types.js";
 
 /** A model by name, whose weights are noise made on the device: nothing is downloaded. */
 export interface SyntheticModel {
@@ -93,6 +93,8 @@ export interface BenchReport extends Measured {
   loadMs: number;
   /** What the first one took them for. */
   loadPhases?: LoadPhases;
+  /** What was chosen by measuring while it loaded. */
+  tuning?: Tuning;
   /** Milliseconds of the second one. */
   warmLoadMs?: number;
   weightBytesPerToken: number;

@@ -186,6 +186,8 @@ export class Host {
       const { bytes, subgroups, tunings, onProgress, flag, compiler, adapter } = tools;
       const options = { ...load, subgroups, tunings };
       const report = (await engine.benchmark(bytes, synthetic, options, bench, onProgress, flag, compiler)) as BenchReport;
+      const { tuning } = report;
+      if (tuning?.source === "measured") await rememberTuning(adapter(), tuning.key, tuning.choices);
       return { ...report, adapter: adapter() || report.adapter };
     });
   }

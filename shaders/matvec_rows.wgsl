@@ -18,7 +18,10 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
     let lane = x_lane();
     var sums = vec4<f32>();
     var squares = 0.0;
-    for (var g = 0u; g < params.groups; g++) {
+    // state[0] is 0 here. Without it lavapipe (Mesa 22.3) makes a variant of its own for each value of the uniform, unrolls the
+    // loop, and does so again at every dispatch.
+    let groups = params.groups + state[0];
+    for (var g = 0u; g < groups; g++) {
         let v = load_x(g, lane);
         sums += dots(task, g, v);
         squares += v.squares;

@@ -1,10 +1,11 @@
 // Matrix times the tokens of a prefill, on a GPU. See parts/matmul_core for the formula.
 //
 // A workgroup of 256 owns a tile of 64 tokens by TILE_ROWS rows (in a gated feed-forward half of them gate, half up). For
-// each group of 32 columns it brings activations and decoded weights into workgroup memory, each weight decoded once for
+// TILE_GROUPS groups of 32 columns it brings activations and decoded weights into workgroup memory, each weight decoded once for
 // 64 tokens, and then every invocation (tx, ty) multiplies 4 tokens ty + 16 a with 4 or 8 rows tx + 16 j. Neighbours have
 // neighbouring rows, so that they write neighbouring results.
-// Variants: parts/matmul_tile_f32 (64 rows, 16 KiB) and parts/matmul_tile_f16 (128 rows, 12 KiB).
+// Variants: parts/matmul_tile_f32 (64 rows, 16 KiB), parts/matmul_tile_f16 (128 rows, 12 KiB) and, for `precision: "fast"`,
+// parts/matmul_tile_i8 (64 rows, 12 KiB).
 // Workgroups: x over tokens, y over rows: those that run at the same time share their weights in the cache.
 
 const HALF: u32 = TILE_ROWS / 2u;
@@ -28,7 +29,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
     let format = params.segment[s_load].format;
 
     var sums = Sums();
-    for (var g = 0u; g < params.groups; g++) {
+    for (var g = 0u; g < params.groups; g += TILE_GROUPS) {
         tile_load(i, format, start, g, t0, n);
         workgroupBarrier();
         sums = tile_products(i, sums);

@@ -28,10 +28,10 @@ struct Block {
 
 fn load_block(s: u32, row: u32, g: u32) -> Block {
     let f = params.segment[s].format;
-    let r0 = load_row(f, row_start(s, row), g);
-    let r1 = load_row(f, row_start(s, row + 1u), g);
-    let r2 = load_row(f, row_start(s, row + 2u), g);
-    let r3 = load_row(f, row_start(s, row + 3u), g);
+    let r0 = weights_row(load_w(f, row_start(s, row), g, params.groups));
+    let r1 = weights_row(load_w(f, row_start(s, row + 1u), g, params.groups));
+    let r2 = weights_row(load_w(f, row_start(s, row + 2u), g, params.groups));
+    let r3 = weights_row(load_w(f, row_start(s, row + 3u), g, params.groups));
     return Block(
         mat4x4<f32>(r0.a[0], r1.a[0], r2.a[0], r3.a[0]),
         mat4x4<f32>(r0.a[1], r1.a[1], r2.a[1], r3.a[1]),

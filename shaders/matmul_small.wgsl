@@ -87,8 +87,8 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
     var lo = Quad();
     var hi = Quad();
     for (var g = k; g < params.groups; g += LANES_K) {
-        let a = load_row(format_a, start_a, g);
-        let b = load_row(format_b, start_b, g);
+        let a = weights_row(load_w(format_a, start_a, g, params.groups));
+        let b = weights_row(load_w(format_b, start_b, g, params.groups));
         let at = t0 * stride + g * 8u;
         lo = with_quad(lo, at, stride, a, b);
         if (n - t0 > 4u) {

@@ -114,18 +114,29 @@ pub struct Tier {
     pub f16: bool,
     /// Subgroup operations may be used; their size is known only at run time.
     pub subgroups: bool,
+    /// Activations may be rounded to bytes, since the load asked for `precision: "fast"`, and the device multiplies packed bytes
+    /// (`packed_4x8_integer_dot_product`). Answers change with it, so no device has it of its own accord.
+    pub packed_dot: bool,
     /// The largest storage binding in bytes; bigger tensors are split by rows. At least 128 MiB.
     pub max_binding_bytes: u64,
 }
 
 impl Tier {
     /// The base that every kernel must run on: f32, no subgroups, 128 MiB bindings.
-    pub const BASE: Tier = Tier { cpu: false, f16: false, subgroups: false, max_binding_bytes: 128 << 20 };
+    pub const BASE: Tier = Tier { cpu: false, f16: false, subgroups: false, packed_dot: false, max_binding_bytes: 128 << 20 };
+
+    /// For people and reports: `base`, or what is above it, such as `cpu+f16+subgroup+int8`.
+    pub fn name(self) -> String {
+        let above = [(self.f16, "f16"), (self.subgroups, "subgroup"), (self.packed_dot, "int8")];
+        let base = !(self.f16 || self.subgroups);
+        let words = [(self.cpu, "cpu"), (base, "base")].into_iter().chain(above);
+        words.filter(|w| w.0).map(|w| w.1).collect::<Vec<_>>().join("+")
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Format;
+    use super::{Format, Tier};
 
     #[test]
     fn every_format_is_found_by_its_number() {
@@ -138,5 +149,14 @@ mod tests {
         }
         assert_eq!(Format::from_id(4), None, "Q4_2 was removed from ggml");
         assert_eq!(Format::from_id(u32::MAX), None);
+    }
+
+    #[test]
+    fn tiers_are_named_by_what_they_have() {
+        let cpu = Tier { cpu: true, ..Tier::BASE };
+        assert_eq!((Tier::BASE.name(), cpu.name()), ("base".into(), "cpu+base".into()));
+        assert_eq!(Tier { f16: true, subgroups: true, ..cpu }.name(), "cpu+f16+subgroup");
+        assert_eq!(Tier { packed_dot: true, ..Tier::BASE }.name(), "base+int8");
+        assert_eq!(Tier { packed_dot: true, subgroups: true, ..cpu }.name(), "cpu+subgroup+int8");
     }
 }

@@ -322,6 +322,21 @@ fn tuning_changes_no_answer_and_is_found_again() {
     same(load_with(json!({ "tunings": { key: wild } })), "measured");
 }
 
+#[test]
+fn precision_is_exact_or_fast() {
+    let error = serde_json::from_value::<LoadOptions>(json!({ "precision": "half" })).unwrap_err().to_string();
+    assert!(error.contains("half") && error.contains("exact") && error.contains("fast"), "{error}");
+    let device = gpu(Some("cpu+base")).unwrap();
+    for (precision, tier) in [(json!(null), "cpu+base"), (json!("exact"), "cpu+base"), (json!("fast"), "cpu+base+int8")] {
+        let options: LoadOptions = serde_json::from_value(json!({ "precision": precision })).unwrap();
+        let source = MemorySource(std::fs::read(data(MODEL)).unwrap());
+        let engine = common::models::load(source, device.clone(), &options).unwrap();
+        let named = engine.info().adapter.as_ref().map(|a| a.tier.as_str());
+        assert_eq!((engine.report().tier.as_str(), named), (tier, Some(tier)));
+        assert!(engine.info().tuning.as_ref().is_some_and(|t| t.key.contains(tier)));
+    }
+}
+
 /// The header of a small llama, its weights zero.
 fn small() -> Gguf {
     let mut file = Gguf::default()

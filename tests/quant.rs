@@ -227,32 +227,37 @@ const LOADER: &str = "
 #[test]
 fn every_part_links_and_is_valid() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("shaders");
-    let shared = std::fs::read_to_string(root.join("parts/weights.wgsl")).unwrap();
-    let mut names = BTreeSet::new();
-    for quant in &TABLE {
-        assert_eq!(quant.part, format!("parts/quant/{}", quant.format.name().to_lowercase()));
-        assert_eq!(quant.shader, std::fs::read_to_string(root.join(quant.part).with_extension("wgsl")).unwrap());
-        names.insert(format!("{}.wgsl", quant.format.name().to_lowercase()));
-        let other = quant.shader.replace("qa_", "qb_");
-        let source = format!("{shared}{}{other}{LOADER}", quant.shader);
-        let module = wgpu::naga::front::wgsl::parse_str(&source)
-            .unwrap_or_else(|e| panic!("{}: {}", quant.part, e.emit_to_string(&source)));
+    let read = |part: &str| std::fs::read_to_string(root.join(part).with_extension("wgsl")).unwrap();
+    let shared = read("parts/weights");
+    let mut names = [BTreeSet::new(), BTreeSet::new()];
+    let floats = TABLE.iter().map(|q| (q.format, "quant", "parts/weights_f32", q.part, q.shader));
+    let packed = TABLE.iter().filter_map(|q| q.packed.map(|p| (q.format, "quant_i8", "parts/weights_i8", p.0, p.1)));
+    for (format, folder, form, part, shader) in floats.chain(packed) {
+        let name = format.name().to_lowercase();
+        assert_eq!((part, shader), (format!("parts/{folder}/{name}").as_str(), read(part).as_str()));
+        names[usize::from(folder == "quant_i8")].insert(format!("{name}.wgsl"));
+        let other = shader.replace("qa_", "qb_");
+        let source = format!("{shared}{}{shader}{other}{LOADER}", read(form));
+        let module =
+            wgpu::naga::front::wgsl::parse_str(&source).unwrap_or_else(|e| panic!("{part}: {}", e.emit_to_string(&source)));
         let flags = wgpu::naga::valid::ValidationFlags::all();
         // What WebGPU has without any feature: no f16, but f16 pairs in a u32.
         let base = wgpu::naga::valid::Capabilities::SHADER_FLOAT16_IN_FLOAT32;
         wgpu::naga::valid::Validator::new(flags, base)
             .validate(&module)
-            .unwrap_or_else(|e| panic!("{}: {}", quant.part, e.emit_to_string(&source)));
+            .unwrap_or_else(|e| panic!("{part}: {}", e.emit_to_string(&source)));
         // The linker renames qa_ for a second format in one kernel: everything in a part must carry it.
-        for line in quant.shader.lines() {
+        for line in shader.lines() {
             for keyword in ["fn ", "const ", "struct ", "alias ", "override "] {
                 if let Some(name) = line.strip_prefix(keyword) {
-                    assert!(name.starts_with("qa_"), "{}: {line}", quant.part);
+                    assert!(name.starts_with("qa_"), "{part}: {line}");
                 }
             }
         }
     }
-    let files: BTreeSet<String> =
-        std::fs::read_dir(root.join("parts/quant")).unwrap().map(|f| f.unwrap().file_name().into_string().unwrap()).collect();
-    assert_eq!(files, names, "a part without a row, or a row without a part");
+    for (folder, names) in ["parts/quant", "parts/quant_i8"].iter().zip(names) {
+        let files = std::fs::read_dir(root.join(folder)).unwrap();
+        let files: BTreeSet<String> = files.map(|f| f.unwrap().file_name().into_string().unwrap()).collect();
+        assert_eq!(files, names, "{folder}: a part without a row, or a row without a part");
+    }
 }

@@ -35,19 +35,6 @@ fn row_start(s: u32, row: u32) -> u32 {
     return params.segment[s].base + min(row, params.segment[s].rows - 1u) * params.segment[s].row_vec4;
 }
 
-// 32 decoded weights of a row: columns 4j .. 4j + 4 of the group are a[j], and b[j] from 16 on.
-struct Row { a: mat4x4<f32>, b: mat4x4<f32> }
-
-fn scaled(q: mat4x4<f32>, d: vec4<f32>, m: f32) -> mat4x4<f32> {
-    let offset = vec4<f32>(m);
-    return mat4x4<f32>(q[0] * d + offset, q[1] * d + offset, q[2] * d + offset, q[3] * d + offset);
-}
-
-fn load_row(format: u32, start: u32, g: u32) -> Row {
-    let w = load_w(format, start, g, params.groups);
-    return Row(scaled(w.q0, w.d0, w.m.x), scaled(w.q1, w.d1, w.m.y));
-}
-
 fn biased(r: u32, dot: f32) -> f32 {
     if (BIAS == 1u) {
         return dot + bias[r];

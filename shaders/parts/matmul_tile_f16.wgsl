@@ -5,6 +5,7 @@
 
 const TILE_TOKENS: u32 = 64u;
 const TILE_ROWS: u32 = 128u;
+const TILE_GROUPS: u32 = 1u; // of 32 columns at a time
 
 var<workgroup> tile_x: array<vec4<f16>, 512>;  // [token][c ^ (token & 7)], x / scale
 var<workgroup> tile_w: array<vec4<f16>, 1024>; // [row][c ^ (row & 7)]

@@ -4,6 +4,7 @@
 
 const TILE_TOKENS: u32 = 64u;
 const TILE_ROWS: u32 = 64u;
+const TILE_GROUPS: u32 = 1u; // of 32 columns at a time
 
 var<workgroup> tile_x: array<vec4<f32>, 512>; // [token][c ^ (token & 7)], c of 8 vec4
 var<workgroup> tile_w: array<vec4<f32>, 512>; // [row][c ^ (row & 7)]

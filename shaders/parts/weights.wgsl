@@ -1,46 +1,7 @@
-// What the parts in quant/ share: the type they hand to kernels, and the unpacking of bytes and block scales.
+// What the parts in quant/ and quant_i8/ share: the unpacking of bytes and block scales. Links with weights_f32 or weights_i8, which
+// say in what form the parts hand their weights to kernels.
 // A kernel declares `weights: array<vec4<u32>>` (storage, read). A row of n groups of 32 weights is up to four streams one
 // after another, each padded to a vec4: quants | high bits | scales | block scales (src/quant/mod.rs).
-
-// 32 consecutive weights of a row: component c of column j of q0 is weight 4j + c, of q1 16 + 4j + c, and
-//   w = d0[c] * q0[j][c] + m.x,   w = d1[c] * q1[j][c] + m.y
-// A kernel that sums x * w multiplies by d and m once for 16 weights: dot(d0, sum_j q0[j] * x[j]) + m.x * sum(x).
-struct W32 {
-    q0: mat4x4<f32>,
-    q1: mat4x4<f32>,
-    d0: vec4<f32>,
-    d1: vec4<f32>,
-    m: vec2<f32>,
-}
-
-// Bytes are masked and not shifted: byte c of a word becomes a number 256^c times too large, which costs nothing, since its
-// component of d takes that back, exactly. A shift of every byte would cost a SIMD CPU a scalar shift for every lane: a matvec
-// on SwiftShader took twice the time. By way of i32, since not every CPU converts u32 to f32 in one instruction.
-const WEIGHTS_BYTE: vec4<f32> = vec4<f32>(1.0, 0x1p-8, 0x1p-16, 0x1p-24);
-
-// d for bytes.
-fn weights_byte_scale(d: f32) -> vec4<f32> {
-    return d * WEIGHTS_BYTE;
-}
-
-// The four bytes of a word, unsigned (below 128) and signed.
-fn weights_u8(word: u32) -> vec4<f32> {
-    return vec4<f32>(vec4<i32>(vec4<u32>(word) & vec4<u32>(0xffu, 0xff00u, 0xff0000u, 0xff000000u)));
-}
-
-// The lower three as byte + 128 first, since a mask cannot extend a sign.
-fn weights_i8(word: u32) -> vec4<f32> {
-    return weights_u8(word ^ 0x00808080u) - vec4<f32>(128.0, 32768.0, 8388608.0, 0.0);
-}
-
-// Sixteen consecutive weights, one a byte.
-fn weights_u8x16(words: vec4<u32>) -> mat4x4<f32> {
-    return mat4x4<f32>(weights_u8(words.x), weights_u8(words.y), weights_u8(words.z), weights_u8(words.w));
-}
-
-fn weights_i8x16(words: vec4<u32>) -> mat4x4<f32> {
-    return mat4x4<f32>(weights_i8(words.x), weights_i8(words.y), weights_i8(words.z), weights_i8(words.w));
-}
 
 // The two f16 of a word. Block scales of small weights are subnormal in f16 (below 6.1e-5), and WGSL lets a device flush
 // those in unpack2x16float, which would silently zero whole blocks: they are converted as integers. (lavapipe and SwiftShader
@@ -80,15 +41,6 @@ fn weights_nibbles0(words: vec4<u32>) -> vec4<u32> {
 
 fn weights_nibbles1(words: vec4<u32>) -> vec4<u32> {
     return (words >> vec4<u32>(4u)) & vec4<u32>(0x0f0f0f0fu);
-}
-
-// The same as numbers: weights_u8x16 of them with one mask instead of two.
-fn weights_u4(word: u32) -> vec4<f32> {
-    return vec4<f32>(vec4<i32>(vec4<u32>(word) & vec4<u32>(0xfu, 0xf00u, 0xf0000u, 0xf000000u)));
-}
-
-fn weights_u4x16(words: vec4<u32>) -> mat4x4<f32> {
-    return mat4x4<f32>(weights_u4(words.x), weights_u4(words.y), weights_u4(words.z), weights_u4(words.w));
 }
 
 // A group's fifth bits, moved to bit 4 of the byte of their weight: bit 8b + c of `high` belongs to weight 4c + b.

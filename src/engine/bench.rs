@@ -266,7 +266,7 @@ impl Engine {
         Ok(BenchReport {
             kind: "rivulet-bench",
             version: env!("CARGO_PKG_VERSION"),
-            device: self.gpu.report().into(),
+            device: self.report().into(),
             model: info.name.clone(),
             quantization: info.quantization.clone(),
             architecture: architecture.name.clone(),

@@ -41,6 +41,17 @@ const DEFAULT_CONTEXT: u32 = 4096;
 const PREFILL: u32 = 256;
 const PREFILL_CPU: u32 = 64;
 
+/// Whether activations may be rounded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Precision {
+    /// No: f32, or f16 within a tile where the device has it.
+    #[default]
+    Exact,
+    /// To eight bits in groups of 32, to be multiplied as packed bytes. Answers change.
+    Fast,
+}
+
 /// Options of a load, named as in JavaScript.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -54,6 +65,11 @@ pub struct LoadOptions {
     /// What was found before on this adapter, by [`TuningReport::key`]. It is used in place of measuring, unless
     /// `autotune` is false.
     pub tunings: StoredTunings,
+    /// `fast` rounds activations to bytes where weights are integers. `None`: exact.
+    pub precision: Option<Precision>,
+    /// The most tokens of one prefill pass; `None`: by the device. Not for users: tests ask for other ones.
+    #[serde(skip)]
+    pub max_prefill: Option<u32>,
     /// How decode shares keys out over workgroups; `None`: by the device. Not for users: tests and tuning ask for other ones.
     #[serde(skip)]
     pub split_rule: Option<SplitRule>,
@@ -142,6 +158,14 @@ impl Laps<'_> {
     }
 }
 
+/// The tier that a load with these options runs in. Errors: `bad-option` for a precision that the device lacks.
+fn tier_of(gpu: &Gpu, options: &LoadOptions) -> Result<Tier> {
+    match options.precision.unwrap_or_default() {
+        Precision::Exact => Ok(gpu.tier()),
+        Precision::Fast => gpu.fast_tier(),
+    }
+}
+
 /// Plans a model from its header alone. Errors as `model::read` and [`Plan::new`].
 fn plan(header: &Header, tier: Tier, options: &LoadOptions) -> Result<Plan> {
     let architecture = model::read(header)?;
@@ -154,7 +178,7 @@ fn plan(header: &Header, tier: Tier, options: &LoadOptions) -> Result<Plan> {
         Some(n) => n,
         None => architecture.context_length.min(DEFAULT_CONTEXT),
     };
-    let max_prefill = if tier.cpu { PREFILL_CPU } else { PREFILL }.min(context_length);
+    let max_prefill = options.max_prefill.unwrap_or(if tier.cpu { PREFILL_CPU } else { PREFILL }).min(context_length);
     let kv = options.kv_type.unwrap_or_default();
     let split_rule = options.split_rule.unwrap_or(SplitRule::of(tier));
     let options = PlanOptions { tier, context_length, kv, max_prefill, split_rule };
@@ -213,6 +237,7 @@ pub struct Engine {
     pub(super) pacer: RefCell<Pacer>,
     words: Rc<Words>,
     info: ModelInfo,
+    report: AdapterReport,
 }
 
 impl Engine {
@@ -253,10 +278,11 @@ impl Engine {
     ) -> Result<Self> {
         let start = host.now_ms();
         let mut laps = Laps { host: &*host, last: start };
-        let mut plan = plan(&header, gpu.tier(), options)?;
-        let (mut tuning, candidates) = stored_or_candidates(&plan, &gpu, options)?;
+        let mut plan = plan(&header, tier_of(&gpu, options)?, options)?;
+        let report = AdapterReport { tier: plan.options.tier.name(), ..gpu.report().clone() };
+        let (mut tuning, candidates) = stored_or_candidates(&plan, options)?;
         plan.tuning = tuning.choices;
-        let mut info = info(&header, &plan, Some(gpu.report().clone()));
+        let mut info = info(&header, &plan, Some(report.clone()));
         let recordings = Recordings::new(&plan)?;
         check_cancel(cancel)?;
         // Kernels are compiled while the tokenizer is made and the weights come.
@@ -321,6 +347,7 @@ impl Engine {
             latency_ms,
             words: Rc::new(Words { tokenizer, template }),
             info,
+            report,
         })
     }
 
@@ -337,6 +364,11 @@ impl Engine {
     /// The device.
     pub fn gpu(&self) -> &Gpu {
         &self.gpu
+    }
+
+    /// The device, with the tier that this model runs in.
+    pub fn report(&self) -> &AdapterReport {
+        &self.report
     }
 
     /// The tokenizer and the chat template, to be used while the engine is busy.
@@ -361,11 +393,11 @@ impl Engine {
 }
 
 /// The tuning to begin with, and what may be measured to better it.
-fn stored_or_candidates(plan: &Plan, gpu: &Gpu, options: &LoadOptions) -> Result<(TuningReport, Option<Candidates>)> {
-    let key = tune::key(plan, &gpu.report().tier);
+fn stored_or_candidates(plan: &Plan, options: &LoadOptions) -> Result<(TuningReport, Option<Candidates>)> {
+    let key = tune::key(plan);
     let report = |choices, source| TuningReport { key: key.clone(), source, choices, measured: 0, candidates: 0 };
     let default = report(plan.tuning, TuningSource::Default);
-    if !options.autotune.unwrap_or(!gpu.tier().cpu) {
+    if !options.autotune.unwrap_or(!plan.options.tier.cpu) {
         return Ok((default, None));
     }
     match options.tunings.get(&key) {

@@ -24,7 +24,7 @@ pub use bandwidth::bandwidth;
 pub use bench::{AtContext, BenchOptions, BenchReport, Device, Measured};
 pub use cancel::{AbortFlag, Cancel};
 pub use generate::{Finish, Generated, Timings, TokenEvent, Usage};
-pub use load::{Engine, LoadOptions, LoadPhases, ModelInfo, Progress, describe};
+pub use load::{Engine, LoadOptions, LoadPhases, ModelInfo, Precision, Progress, describe};
 pub use options::{GenerateOptions, Prompt};
 #[cfg(not(target_arch = "wasm32"))]
 pub use profile::{KernelTime, PassProfile, Profile};

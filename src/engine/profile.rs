@@ -88,7 +88,7 @@ impl Engine {
         }
         self.forget();
         let model = self.info().name.clone();
-        Ok(Profile { kind: "rivulet-profile", device: self.gpu.report().into(), model, repeats, passes })
+        Ok(Profile { kind: "rivulet-profile", device: self.report().into(), model, repeats, passes })
     }
 
     async fn profile_pass(

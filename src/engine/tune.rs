@@ -142,8 +142,8 @@ async fn time(gpu: &Gpu, buffers: &Buffers, recording: &Recording, host: &dyn Ho
 }
 
 /// What a tuning is stored by, together with the adapter's name: the tier, and all that the shapes of matvecs depend on.
-pub(super) fn key(plan: &Plan, tier: &str) -> String {
-    let a = &plan.architecture;
+pub(super) fn key(plan: &Plan) -> String {
+    let (a, tier) = (&plan.architecture, plan.options.tier.name());
     let formats: Vec<String> = Role::ALL.iter().map(|role| plan.formats(*role)).collect();
     format!("1 {tier} {}x{} {}x{}x{} {} {}", a.n_embd, a.n_ff, a.n_heads, a.n_kv_heads, a.head_dim, a.n_vocab, formats.join(" "))
 }

@@ -53,6 +53,7 @@ pub struct Gpu {
     pub(super) layouts: RefCell<HashMap<Vec<crate::kernels::Access>, wgpu::BindGroupLayout>>,
     pub(super) counters: Cell<Counters>,
     tier: Tier,
+    packed_dot: bool,
     report: AdapterReport,
 }
 
@@ -73,6 +74,7 @@ impl Gpu {
             cpu: info.device_type == wgpu::DeviceType::Cpu || is_cpu_name(&info),
             f16: adapter.features().contains(wgpu::Features::SHADER_F16),
             subgroups: has_subgroups,
+            packed_dot: false,
             max_binding_bytes: limits.max_storage_buffer_binding_size,
         };
         let tier = match &options.tier {
@@ -120,7 +122,7 @@ impl Gpu {
         let report = AdapterReport {
             name: if info.name.is_empty() { info.driver.clone() } else { info.name.clone() },
             backend: format!("{:?}", info.backend),
-            tier: tier_name(tier),
+            tier: tier.name(),
             max_binding_bytes: limits.max_storage_buffer_binding_size,
             max_buffer_bytes: limits.max_buffer_size,
         };
@@ -134,6 +136,7 @@ impl Gpu {
             layouts: RefCell::default(),
             counters: Cell::default(),
             tier,
+            packed_dot: instance.wgsl_language_features().contains(wgpu::WgslLanguageFeatures::Packed4x8IntegerDotProduct),
             report,
         })
     }
@@ -141,6 +144,20 @@ impl Gpu {
     /// The tier, decided once.
     pub fn tier(&self) -> Tier {
         self.tier
+    }
+
+    /// The tier for a load that asks for rounded activations: what [`Tier::packed_dot`] stands for.
+    ///
+    /// # Errors
+    /// `bad-option` where the device cannot multiply packed bytes.
+    pub fn fast_tier(&self) -> Result<Tier> {
+        if !self.packed_dot {
+            return Err(err!(
+                BadOption,
+                "precision: \"fast\" needs WGSL's packed_4x8_integer_dot_product, which this browser or device lacks; take \"exact\""
+            ));
+        }
+        Ok(Tier { packed_dot: true, ..self.tier })
     }
 
     /// What was found.
@@ -199,7 +216,7 @@ fn forced_tier(name: &str, available: Tier) -> Result<Tier> {
             "f16" if available.f16 => tier.f16 = true,
             "subgroup" if available.subgroups => tier.subgroups = true,
             "f16" | "subgroup" => {
-                return Err(err!(BadOption, "tier: the device offers {}, not {word}", tier_name(available)));
+                return Err(err!(BadOption, "tier: the device offers {}, not {word}", available.name()));
             }
             _ => {
                 return Err(err!(
@@ -210,10 +227,4 @@ fn forced_tier(name: &str, available: Tier) -> Result<Tier> {
         }
     }
     Ok(tier)
-}
-
-fn tier_name(tier: Tier) -> String {
-    let words = [(tier.cpu, "cpu"), (tier.f16, "f16"), (tier.subgroups, "subgroup")];
-    let name: Vec<&str> = words.iter().filter(|w| w.0).map(|w| w.1).collect();
-    if tier.f16 || tier.subgroups { name.join("+") } else { [name.as_slice(), &["base"]].concat().join("+") }
 }

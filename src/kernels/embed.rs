@@ -34,7 +34,8 @@ pub fn embed(_tier: Tier, chunk: Matrix, row0: u32, scale: f32, io: Io) -> Resul
     if !fits || !chunk.cols.is_multiple_of(32) || chunk.cols == 0 || io.tokens > MAX_WORKGROUPS {
         return Err(err!(Internal, "embed: {} tokens of {} do not fit {io:?}", io.tokens, chunk.cols));
     }
-    let variant = Variant::new(EMBED, &[state::STATE]).constant("WG", WG).with_quants(&[parts::decoder(chunk.format)?]);
+    let variant =
+        Variant::new(EMBED, &[state::STATE]).constant("WG", WG).with_quants(&parts::Decoders::of(&[chunk.format], false)?);
     let groups = chunk.cols / 32;
     let bytes = (u64::from(chunk.base) + u64::from(chunk.rows) * u64::from(chunk.row_vec4)) * 16;
     Ok(Dispatch {

@@ -4,14 +4,17 @@
 //! |---|---|---|---|---|
 //! | GPU | up to 32 | `matmul_small`, 16 invocations share the columns | 16 x 8 | 8.5 KiB |
 //! | GPU | more | `matmul` with `parts/matmul_tile_f32` | 64 x 64 | 16 KiB |
+//! | GPU with packed_dot, unless weights are floats | more | `matmul` with `parts/matmul_tile_i8` | 64 x 64 | 12 KiB |
 //! | GPU with f16 | more | `matmul` with `parts/matmul_tile_f16` | 128 x 64 | 12.25 KiB |
 //! | CPU | any | `matmul_rows` with `parts/x32_each` | 64 x 32 | none |
 //! | CPU with subgroups | any | `matmul_rows` with `parts/x32_quad` | 64 x 32 | none |
 //!
+//! Only the large tiles round activations where the tier has packed_dot: few tokens wait for the weights' bytes and not for arithmetic,
+//! and CPU adapters multiply bytes more slowly than floats.
 //! In a gated feed-forward half of a workgroup's rows are gate, half up. [`buckets`] are the passes that a model is loaded with.
 
 use super::matvec::Epilogue;
-use super::parts::{self, Activation};
+use super::parts::{self, Activation, Decoders};
 use super::{Binding, Cost, Dispatch, MAX_WORKGROUPS, Matrix, Source, Variant, sliced, state};
 use crate::err;
 use crate::error::Result;
@@ -24,6 +27,7 @@ const X32_QUAD: Source = source!("parts/x32_quad");
 const TILES: Source = source!("matmul");
 const TILE_F32: Source = source!("parts/matmul_tile_f32");
 const TILE_F16: Source = source!("parts/matmul_tile_f16");
+const TILE_I8: Source = source!("parts/matmul_tile_i8");
 const ROWS: Source = source!("matmul_rows");
 const SMALL: Source = source!("matmul_small");
 
@@ -97,13 +101,13 @@ pub fn matmul(tier: Tier, matrices: &[Matrix], io: Io, epilogue: Epilogue) -> Re
             formats.push(m.format);
         }
     }
-    let decoders = formats.iter().map(|f| parts::decoder(*f)).collect::<Result<Vec<_>>>()?;
     let (mode, softcap, activation) = match epilogue {
         Epilogue::Store { softcap } => (0, softcap, Activation::Silu),
         Epilogue::Residual => (1, 0.0, Activation::Silu),
         Epilogue::Gated(activation) => (2, 0.0, activation),
     };
     let small = !tier.cpu && io.tokens <= SMALL_MOST;
+    let decoders = Decoders::of(&formats, tier.packed_dot && !tier.cpu && !small)?;
     let kernel = match (tier.cpu, small) {
         (true, _) => ROWS,
         (false, true) => SMALL,
@@ -122,13 +126,15 @@ pub fn matmul(tier: Tier, matrices: &[Matrix], io: Io, epilogue: Epilogue) -> Re
     } else if small {
         let variant = base.constant("WG", SMALL_WG).constant("LANES_K", SMALL_LANES_K);
         (variant, 2 * SMALL_WG / SMALL_LANES_K, SMALL_TOKENS)
+    } else if decoders.packed {
+        (base.with(TILE_I8), 64, GPU_TOKENS)
     } else if tier.f16 {
         (base.with(TILE_F16), 128, GPU_TOKENS)
     } else {
         (base.with(TILE_F32), 64, GPU_TOKENS)
     };
     variant.subgroups = tier.cpu && tier.subgroups;
-    variant.f16 = !tier.cpu && tier.f16 && !small;
+    variant.f16 = !tier.cpu && tier.f16 && !small && !decoders.packed;
     let tile_rows = if gated { tile_rows / 2 } else { tile_rows };
 
     let (mut segments, mut workgroups, mut out_row) = (Vec::new(), 0, 0);
@@ -210,6 +216,26 @@ mod tests {
         assert_eq!(buckets(Tier::BASE, 32), [8, 32]);
         assert_eq!(buckets(cpu, 64), [16, 64]);
         assert_eq!((buckets(cpu, 4), buckets(Tier::BASE, 1)), (vec![4], vec![]));
+    }
+
+    #[test]
+    fn bytes_are_for_large_tiles_of_integer_weights() {
+        let store = Epilogue::Store { softcap: 0.0 };
+        let fast = Tier { packed_dot: true, f16: true, ..Tier::BASE };
+        let float = Matrix { format: Format::F16, row_vec4: 8, ..Q };
+        for (tier, tokens, matrices, part) in [
+            (fast, 33, [Q, Q], Some("parts/matmul_tile_i8")),
+            (fast, 33, [Q, float], Some("parts/matmul_tile_f16")),
+            (Tier { packed_dot: false, ..fast }, 33, [Q, Q], Some("parts/matmul_tile_f16")),
+            (fast, 32, [Q, Q], None),
+            (Tier { cpu: true, ..fast }, 64, [Q, Q], None),
+        ] {
+            let variant = &matmul(tier, &matrices, io(tokens), store).unwrap()[0].variant;
+            let links = |name: &str| variant.parts.iter().any(|p| p.source.name == name);
+            assert!(part.is_none_or(links), "{tokens} tokens, {tier:?}: {}", variant.label());
+            assert_eq!(links("parts/weights_i8"), part == Some("parts/matmul_tile_i8"), "{}", variant.label());
+            assert_eq!(variant.f16, part == Some("parts/matmul_tile_f16"));
+        }
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Matrix times vector, the work of decoding: `shaders/matvec.wgsl` (a workgroup per few rows) and
-//! `shaders/matvec_rows.wgsl` (an invocation per few rows, for CPU adapters).
+//! `shaders/matvec_rows.wgsl` (an invocation per few rows, for CPU adapters). In a tier with `packed_dot` x is rounded to bytes
+//! where every matrix has a form of bytes; float weights keep the exact kernel.
 
-use super::parts::Activation;
+use super::parts::{Activation, Decoders};
 use super::tuning::MatvecChoice;
 use super::{Binding, Cost, Dispatch, MAX_WORKGROUPS, Matrix, Source, Variant, parts};
 use crate::err;
@@ -15,6 +16,9 @@ const ROWS: Source = source!("matvec_rows");
 const X_ADDED: Source = source!("parts/x_added");
 const X_EACH: Source = source!("parts/x_each");
 const X_QUAD: Source = source!("parts/x_quad");
+const X_QUAD_I8: Source = source!("parts/x_quad_i8");
+const DOT_F32: Source = source!("parts/dot_f32");
+const DOT_I8: Source = source!("parts/dot_i8");
 
 /// What becomes of the dot products.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -80,7 +84,7 @@ pub fn matvec(tier: Tier, choice: MatvecChoice, matrices: &[Matrix], io: Io, epi
             formats.push(m.format);
         }
     }
-    let decoders = formats.iter().map(|f| parts::decoder(*f)).collect::<Result<Vec<_>>>()?;
+    let decoders = Decoders::of(&formats, tier.packed_dot)?;
     let activation = if let Epilogue::Gated(activation) = epilogue { activation } else { Activation::Silu };
     let (mode, softcap) = match epilogue {
         Epilogue::Store { softcap } => (0, softcap),
@@ -94,10 +98,16 @@ pub fn matvec(tier: Tier, choice: MatvecChoice, matrices: &[Matrix], io: Io, epi
         .with_quants(&decoders)
         .with(activation.part())
         .with(parts::SEGMENTS)
-        .with(CORE);
+        .with(CORE)
+        .with(if decoders.packed { DOT_I8 } else { DOT_F32 });
     let rows_each = if gated { choice.rows / 2 } else { choice.rows };
     let (variant, rows_per_workgroup) = if tier.cpu {
-        let mut rows = base.with(if tier.subgroups { X_QUAD } else { X_EACH }).set("WG_ROWS", choice.invocations);
+        let x = match (tier.subgroups, decoders.packed) {
+            (true, true) => X_QUAD_I8,
+            (true, false) => X_QUAD,
+            (false, _) => X_EACH,
+        };
+        let mut rows = base.with(x).set("WG_ROWS", choice.invocations);
         rows.subgroups = tier.subgroups;
         (rows, choice.invocations * rows_each)
     } else {

@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     fn whole(workgroups: u32, cost: Cost) -> Dispatch {
-        let variant = Variant::new(parts::WEIGHTS, &[]);
+        let variant = Variant::new(parts::SEGMENTS, &[]);
         Dispatch { variant, params: vec![7, 0, 9], bindings: Vec::new(), workgroups: [3, workgroups, 1], cost, continues: false }
     }
 

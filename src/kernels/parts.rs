@@ -5,8 +5,9 @@ use crate::error::Result;
 use crate::source;
 use crate::tensor::{Format, Tier};
 
-/// `W32` and the `weights` conventions.
-pub const WEIGHTS: Source = source!("parts/weights");
+const WEIGHTS: Source = source!("parts/weights");
+const WEIGHTS_F32: Source = source!("parts/weights_f32");
+const WEIGHTS_I8: Source = source!("parts/weights_i8");
 /// Reductions by a tree in workgroup memory.
 pub const REDUCE_WORKGROUP: Source = source!("parts/reduce_workgroup");
 /// Reductions by subgroup operations.
@@ -47,9 +48,11 @@ impl Variant {
     }
 
     /// Links the decoders of one to three weight formats as `qa_`, `qb_` and `qc_`, and `load_w(f, row, g, n)`, which
-    /// chooses among them by `f`, the format's place in `decoders`.
-    pub fn with_quants(mut self, decoders: &[Source]) -> Self {
+    /// chooses among them by `f`, the format's place in the list.
+    pub fn with_quants(mut self, decoders: &Decoders) -> Self {
         self.parts.push(WEIGHTS.into());
+        self.parts.push(if decoders.packed { WEIGHTS_I8.into() } else { WEIGHTS_F32.into() });
+        let decoders = &decoders.sources;
         for (&source, prefix) in decoders.iter().zip([None, Some("qb_"), Some("qc_")]) {
             self.parts.push(Part { source, prefix });
         }
@@ -59,8 +62,26 @@ impl Variant {
     }
 }
 
-/// The decoder of a weight format. Error: `unsupported-quant`.
-pub fn decoder(format: Format) -> Result<Source> {
-    let quant = crate::quant::supported(format)?;
-    Ok(Source { name: quant.part, text: quant.shader })
+/// What the weights of one kernel are decoded by.
+#[derive(Debug, Clone)]
+pub struct Decoders {
+    sources: Vec<Source>,
+    /// Whether the kernel gets packed bytes, with a scale and an offset for sixteen of them, instead of floats.
+    pub packed: bool,
+}
+
+impl Decoders {
+    /// For up to three formats. Packed where that is wanted and all of them have a form of integers and scales.
+    ///
+    /// # Errors
+    /// `unsupported-quant`.
+    pub fn of(formats: &[Format], packed: bool) -> Result<Self> {
+        let quants = formats.iter().map(|f| crate::quant::supported(*f)).collect::<Result<Vec<_>>>()?;
+        let bytes: Option<Vec<Source>> = quants.iter().map(|q| q.packed.map(|(name, text)| Source { name, text })).collect();
+        let floats = quants.iter().map(|q| Source { name: q.part, text: q.shader }).collect();
+        Ok(match bytes.filter(|_| packed) {
+            Some(sources) => Self { sources, packed: true },
+            None => Self { sources: floats, packed: false },
+        })
+    }
 }

@@ -6,8 +6,9 @@
 //! cost two unaligned ones. Q4_K and Q5_K keep their blocks, which are multiples of 16 bytes, and only gather each
 //! group's bits (see `q4_k.rs`). No format grows by more than the padding.
 //!
-//! The shader's half of a format is `shaders/parts/quant/<format>.wgsl`. **Adding a format** takes that part, one file here
-//! with the four functions of [`QuantFormat`], and a row in [`TABLE`].
+//! The shader's half of a format is `shaders/parts/quant/<format>.wgsl`, and, where its weights are integers and scales,
+//! `shaders/parts/quant_i8/<format>.wgsl`. **Adding a format** takes these parts, one file here with the four functions of
+//! [`QuantFormat`], and a row in [`TABLE`].
 //!
 //! Sources: ggml's `ggml-quants.c` for the block formats; decoding is bit-exact to its `dequantize_row_*`.
 
@@ -40,6 +41,8 @@ pub struct QuantFormat {
     pub part: &'static str,
     /// The text of that part: `kernels` links it. It declares `qa_load`.
     pub shader: &'static str,
+    /// The part of the same name below `parts/quant_i8` and its text: weights as packed bytes. `None` where weights are floats.
+    pub packed: Option<(&'static str, &'static str)>,
     /// Bytes of a row on the GPU for a number of groups; a multiple of 16.
     gpu_bytes: fn(groups: usize) -> usize,
     /// One row from the file's layout to the GPU's. The slices have exactly the row's sizes.
@@ -53,11 +56,21 @@ pub struct QuantFormat {
 
 /// One row of [`TABLE`]: the four functions of one module, of which the last is only in tests and the companion.
 macro_rules! row {
-    ($format:ident, $part:literal, $($path:ident)::+) => {
+    (@packed $part:literal) => {
+        Some((
+            concat!("parts/quant_i8/", $part),
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/shaders/parts/quant_i8/", $part, ".wgsl")),
+        ))
+    };
+    (@floats $part:literal) => {
+        None
+    };
+    ($format:ident, $kind:ident $part:literal, $($path:ident)::+) => {
         QuantFormat {
             format: Format::$format,
             part: concat!("parts/quant/", $part),
             shader: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/shaders/parts/quant/", $part, ".wgsl")),
+            packed: row!(@$kind $part),
             gpu_bytes: $($path)::+::gpu_bytes,
             repack: $($path)::+::repack,
             decode: $($path)::+::decode,
@@ -69,17 +82,17 @@ macro_rules! row {
 
 /// Every format that can be computed.
 pub static TABLE: [QuantFormat; 11] = [
-    row!(F32, "f32", float::f32_),
-    row!(F16, "f16", float::f16_),
-    row!(BF16, "bf16", float::bf16_),
-    row!(Q8_0, "q8_0", q8_0),
-    row!(Q4_0, "q4_0", q4::q4_0),
-    row!(Q4_1, "q4_1", q4::q4_1),
-    row!(Q5_0, "q5_0", q5::q5_0),
-    row!(Q5_1, "q5_1", q5::q5_1),
-    row!(Q4_K, "q4_k", q4_k),
-    row!(Q5_K, "q5_k", q5_k),
-    row!(Q6_K, "q6_k", q6_k),
+    row!(F32, floats "f32", float::f32_),
+    row!(F16, floats "f16", float::f16_),
+    row!(BF16, floats "bf16", float::bf16_),
+    row!(Q8_0, packed "q8_0", q8_0),
+    row!(Q4_0, packed "q4_0", q4::q4_0),
+    row!(Q4_1, packed "q4_1", q4::q4_1),
+    row!(Q5_0, packed "q5_0", q5::q5_0),
+    row!(Q5_1, packed "q5_1", q5::q5_1),
+    row!(Q4_K, packed "q4_k", q4_k),
+    row!(Q5_K, packed "q5_k", q5_k),
+    row!(Q6_K, packed "q6_k", q6_k),
 ];
 
 /// The way to compute `format`.

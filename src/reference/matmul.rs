@@ -3,7 +3,7 @@
 use super::Memory;
 use super::activation::activation;
 use super::case::{Case, Noise};
-use super::weights::{decode_row, fill_matrix, formats_of};
+use super::weights::{clear_floats, decode_row, fill_matrix, formats_of, round, rounds};
 use crate::error::Result;
 use crate::kernels::matmul::{FIRST, Io, TILE_ROWS, matmul as build};
 use crate::kernels::matvec::Epilogue;
@@ -34,7 +34,10 @@ fn products(d: &Dispatch, m: &Memory) -> Result<Vec<(usize, Vec<Product>)>> {
     let cols = d.params[0] as usize * 32;
     let segments: Vec<&[u32]> = d.params[8..].chunks(8).take(d.params[1] as usize).collect();
     let tokens = m.binding(d, 1)?[N_TOKENS].min(d.params[2]) as usize;
-    let x = m.floats(d, 2)?;
+    let mut x: Vec<f64> = m.floats(d, 2)?.iter().map(|v| f64::from(*v)).collect();
+    if rounds(&d.variant) {
+        round(&mut x);
+    }
     let bias = if constant(d, "BIAS") == 1 { m.floats(d, 4)? } else { Vec::new() };
     let formats = formats_of(&d.variant)?;
     let mut rows = Vec::new();
@@ -47,7 +50,7 @@ fn products(d: &Dispatch, m: &Memory) -> Result<Vec<(usize, Vec<Product>)>> {
             let one = |t: usize| {
                 let mut p = Product { dot: bias, magnitude: bias.abs() };
                 for (w, x) in w.iter().zip(&x[t * cols..]) {
-                    let product = f64::from(*w) * f64::from(*x);
+                    let product = f64::from(*w) * x;
                     p.dot += product;
                     p.magnitude += product.abs();
                 }
@@ -121,6 +124,9 @@ pub fn cases(tier: Tier) -> Result<Vec<Case>> {
     let store = Epilogue::Store { softcap: 0.0 };
     let plain =
         |shapes: &[(Format, u32)], cols, tokens| Spec { shapes: shapes.to_vec(), cols, tokens, bias: false, epilogue: store };
+    if tier.packed_dot {
+        return rounded_cases(tier);
+    }
     let mut specs = Vec::new();
     for format in crate::quant::TABLE.iter().map(|q| q.format) {
         let cols = if format.block_len() == 256 { 256 } else { 96 };
@@ -166,6 +172,26 @@ pub fn cases(tier: Tier) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
+/// The cases of a tier that rounds activations, which only GPUs do here. The twin rounds them as well.
+fn rounded_cases(tier: Tier) -> Result<Vec<Case>> {
+    use Format::{Q4_0, Q4_1, Q4_K, Q5_0, Q5_1, Q5_K, Q6_K, Q8_0};
+    if tier.cpu {
+        return Ok(Vec::new());
+    }
+    let spec = |shapes: &[(Format, u32)], cols, tokens, bias, epilogue| {
+        Spec { shapes: shapes.to_vec(), cols, tokens, bias, epilogue }.case(tier, 0)
+    };
+    let store = Epilogue::Store { softcap: 0.0 };
+    let (silu, gelu) = (Epilogue::Gated(Activation::Silu), Epilogue::Gated(Activation::GeluTanh));
+    Ok(vec![
+        spec(&[(Q4_0, 65), (Q4_1, 33), (Q5_0, 1)], 96, (33, 40), false, store)?,
+        spec(&[(Q5_1, 31), (Q8_0, 64), (Q4_K, 65)], 512, (65, 65), true, store)?,
+        spec(&[(Q8_0, 65)], 32, (34, 129), false, Epilogue::Residual)?,
+        spec(&[(Q4_1, 129), (Q4_1, 129)], 288, (33, 33), false, silu)?,
+        spec(&[(Q5_K, 33), (Q6_K, 33)], 512, (64, 64), true, gelu)?,
+    ])
+}
+
 struct Spec {
     shapes: Vec<(Format, u32)>,
     cols: u32,
@@ -185,7 +211,8 @@ impl Spec {
         let (tokens, cols) = (self.tokens.1, self.cols);
         let rows: u32 = self.shapes.iter().map(|s| s.1).sum();
         let y_rows = if matches!(self.epilogue, Epilogue::Gated(_)) { self.shapes[0].1 } else { rows };
-        let x = memory.push_f32(&noise.floats((tokens * cols) as usize));
+        let n = (tokens * cols) as usize;
+        let x = memory.push_f32(&if tier.packed_dot { clear_floats(&mut noise, n) } else { noise.floats(n) });
         let bias = memory.push_f32(&noise.floats(rows as usize));
         let y = memory.push_f32(&noise.floats((tokens * y_rows) as usize));
         let buffer = BufferId(memory.buffers().len() as u32);
@@ -206,7 +233,8 @@ impl Spec {
         let formats: Vec<&str> = self.shapes.iter().map(|s| s.0.name()).collect();
         Ok(Case {
             name: format!(
-                "matmul {} {rows}x{cols} T={}/{tokens} bias={} {:?}",
+                "matmul{} {} {rows}x{cols} T={}/{tokens} bias={} {:?}",
+                if rounds(&dispatches[0].variant) { " int8" } else { "" },
                 formats.join("|"),
                 self.tokens.0,
                 self.bias,

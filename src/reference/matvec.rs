@@ -3,7 +3,7 @@
 use super::Memory;
 use super::activation::activation;
 use super::case::{Case, Noise};
-use super::weights::{decode_row, fill_matrix};
+use super::weights::{clear_floats, decode_row, fill_matrix, round, rounds};
 use crate::error::Result;
 use crate::kernels::matvec::{Added, Epilogue, Io, matvec as build};
 use crate::kernels::parts::Activation;
@@ -34,6 +34,9 @@ pub fn matvec(d: &Dispatch, m: &mut Memory) -> Result<()> {
         let factor = rms_factor(x.iter().copied(), eps);
         let norm = m.floats(d, 3)?;
         input.iter_mut().zip(&norm).for_each(|(v, w)| *v *= f64::from(*w) * factor);
+    }
+    if rounds(&d.variant) {
+        round(&mut input);
     }
     let formats = super::weights::formats_of(&d.variant)?;
     let mut dots = Vec::new(); // per matrix: (out row, dot products)
@@ -70,6 +73,9 @@ pub fn matvec(d: &Dispatch, m: &mut Memory) -> Result<()> {
     Ok(())
 }
 
+/// The epsilon of the cases' norms.
+const EPS: f32 = 1e-5;
+
 fn rms_factor(x: impl ExactSizeIterator<Item = f64>, eps: f64) -> f64 {
     let n = x.len() as f64;
     1.0 / (x.map(|v| v * v).sum::<f64>() / n + eps).sqrt()
@@ -87,6 +93,9 @@ impl F32Bits for f64 {
 /// Odd sizes, every format, every epilogue, mixed formats. Tolerance: 2e-6 of Σ|w·x| would be f32's rounding over 2,048
 /// terms; inputs are below 1 and weights below 2, so 1e-4 absolute is a few units in the last place of the largest sums.
 pub fn cases(tier: Tier) -> Result<Vec<Case>> {
+    if tier.packed_dot {
+        return rounded_cases(tier);
+    }
     let mut cases = Vec::new();
     let store = Epilogue::Store { softcap: 0.0 };
     for format in crate::quant::TABLE.iter().map(|q| q.format) {
@@ -137,6 +146,26 @@ pub fn cases(tier: Tier) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
+/// The cases of a tier that rounds activations: every format that it does so for, every epilogue. The twin rounds them as well.
+fn rounded_cases(tier: Tier) -> Result<Vec<Case>> {
+    use Format::{Q4_0, Q4_1, Q4_K, Q5_0, Q5_1, Q5_K, Q6_K, Q8_0};
+    let store = Epilogue::Store { softcap: 0.0 };
+    let (silu, gelu) = (Epilogue::Gated(Activation::Silu), Epilogue::Gated(Activation::GeluTanh));
+    let mut cases = vec![
+        case(tier, &[(Q4_0, 31), (Q4_1, 33), (Q5_0, 1)], 96, false, store)?,
+        case(tier, &[(Q5_1, 64), (Q8_0, 33), (Q4_K, 31)], 512, true, store)?,
+        case(tier, &[(Q5_K, 65), (Q6_K, 31)], 512, true, store)?,
+        case(tier, &[(Q4_1, 257)], 1536, false, Epilogue::Residual)?,
+        case(tier, &[(Q4_1, 257), (Q4_1, 257)], 576, true, silu)?,
+        case(tier, &[(Q4_K, 33), (Q6_K, 33)], 2560, true, gelu)?,
+    ];
+    if !tier.cpu {
+        let choice = MatvecChoice::of(tier, 640);
+        cases.push(case_of(tier, choice, &[(Q5_0, 64), (Q5_0, 33), (Q8_0, 31)], 640, true, true, store)?);
+    }
+    Ok(cases)
+}
+
 fn case(tier: Tier, shapes: &[(Format, u32)], cols: u32, norm: bool, epilogue: Epilogue) -> Result<Case> {
     case_of(tier, MatvecChoice::of(tier, cols), shapes, cols, norm, false, epilogue)
 }
@@ -153,8 +182,24 @@ fn case_of(
     let mut noise = Noise(u64::from(cols) + shapes.len() as u64);
     let mut memory = Memory::default();
     let state = memory.push(vec![0; 64]);
-    let x = memory.push_f32(&noise.floats(cols as usize));
-    let norm_weights = memory.push_f32(&noise.floats(cols as usize));
+    let mut input = noise.floats(cols as usize);
+    let mut norms = noise.floats(cols as usize);
+    let d: Vec<f32> = noise.floats(cols as usize).iter().map(|v| v * 30.0).collect();
+    let d_norms = noise.floats(cols as usize);
+    if tier.packed_dot {
+        // What is rounded is x times the norm's weights, with what is added.
+        norms.iter_mut().for_each(|w| *w = 0.5 * (w.signum() + *w));
+        input = clear_floats(&mut noise, cols as usize);
+        if norm {
+            input.iter_mut().zip(&norms).for_each(|(x, w)| *x /= w);
+        }
+        if added {
+            let factor = rms_factor(d.iter().map(|v| f64::from(*v)), f64::from(EPS)) as f32;
+            input.iter_mut().zip(&d).zip(&d_norms).for_each(|((x, d), w)| *x -= d * factor * w);
+        }
+    }
+    let x = memory.push_f32(&input);
+    let norm_weights = memory.push_f32(&norms);
     let rows: u32 = shapes.iter().map(|s| s.1).sum();
     let y = memory.push_f32(&noise.floats(rows as usize));
     let mut words = Vec::new();
@@ -167,8 +212,7 @@ fn case_of(
     let vector = u64::from(cols) * 4;
     let mut outputs = vec![(y, 1e-4)];
     let added = added.then(|| {
-        let d = noise.floats(cols as usize).iter().map(|v| v * 30.0).collect::<Vec<_>>();
-        let [d, weights] = [d, noise.floats(cols as usize)].map(|v| Binding::read(memory.push_f32(&v), 0, vector));
+        let [d, weights] = [&d, &d_norms].map(|v| Binding::read(memory.push_f32(v), 0, vector));
         let sum = memory.push_f32(&noise.floats(cols as usize));
         outputs.push((sum, 2e-6));
         Added { d, weights, sum: Binding::read_write(sum, 0, vector) }
@@ -177,7 +221,7 @@ fn case_of(
         state: Binding::read(state, 0, 256),
         x: Binding::read(x, 0, vector),
         last_row: false,
-        norm: norm.then_some((Binding::read(norm_weights, 0, vector), 1e-5)),
+        norm: norm.then_some((Binding::read(norm_weights, 0, vector), EPS)),
         added,
         y: Binding::read_write(y, 0, u64::from(rows) * 4),
     };
@@ -185,7 +229,8 @@ fn case_of(
     let formats: Vec<&str> = shapes.iter().map(|s| s.0.name()).collect();
     Ok(Case {
         name: format!(
-            "matvec {} {rows}x{cols} norm={norm} added={} {epilogue:?} rows={} invocations={}",
+            "matvec{} {} {rows}x{cols} norm={norm} added={} {epilogue:?} rows={} invocations={}",
+            if tier.packed_dot { " int8" } else { "" },
             formats.join("|"),
             io.added.is_some(),
             choice.rows,

@@ -33,8 +33,11 @@ pub fn play(recording: &Recording, memory: &mut Memory) -> Result<()> {
     recording.dispatches.iter().try_for_each(|dispatch| run(dispatch, memory))
 }
 
-/// Every kernel's cases for a tier.
+/// Every kernel's cases for a tier; of one that rounds activations those that differ from the exact tier's.
 pub fn cases(tier: Tier) -> Result<Vec<case::Case>> {
+    if tier.packed_dot {
+        return Ok([matvec::cases(tier)?, matmul::cases(tier)?].into_iter().flatten().collect());
+    }
     let lists = [
         matvec::cases(tier)?,
         embed::cases(tier)?,

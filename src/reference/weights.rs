@@ -4,7 +4,7 @@ use super::case::Noise;
 use crate::err;
 use crate::error::Result;
 use crate::kernels::{BufferId, Matrix, Variant};
-use crate::quant;
+use crate::quant::{self, GROUP, QuantFormat};
 use crate::tensor::Format;
 
 /// One row of a matrix in the GPU's layout, `start` in `vec4<u32>` from the start of `words`.
@@ -19,9 +19,38 @@ pub fn decode_row(format: Format, cols: usize, words: &[u32], start: u32) -> Res
 
 /// The formats whose decoders a variant links, in `load_w`'s order.
 pub fn formats_of(variant: &Variant) -> Result<Vec<Format>> {
-    let decoders = variant.parts.iter().filter(|p| p.source.name.starts_with("parts/quant/"));
-    let format = |name: &str| quant::TABLE.iter().find(|q| q.part == name).map(|q| q.format);
+    let decoders = variant.parts.iter().filter(|p| p.source.name.starts_with("parts/quant"));
+    let is = |q: &QuantFormat, name: &str| q.part == name || q.packed.is_some_and(|p| p.0 == name);
+    let format = |name: &str| quant::TABLE.iter().find(|q| is(q, name)).map(|q| q.format);
     decoders.map(|p| format(p.source.name).ok_or_else(|| err!(Internal, "{} is no format", p.source.name))).collect()
+}
+
+/// Whether a variant rounds activations to bytes.
+pub fn rounds(variant: &Variant) -> bool {
+    variant.parts.iter().any(|p| p.source.name == "parts/weights_i8")
+}
+
+/// Rounds activations as `parts/weights_i8` does: each group of 32 to 127 steps of its largest magnitude.
+pub fn round(x: &mut [f64]) {
+    for group in x.chunks_mut(GROUP) {
+        let step = group.iter().fold(0.0, |top: f64, v| top.max(v.abs())) / 127.0;
+        if step > 0.0 {
+            group.iter_mut().for_each(|v| *v = (*v / step).round() * step);
+        }
+    }
+}
+
+/// Activations below 1 that lie within 0.3 steps of a number that they are rounded to: whoever divides a little differently rounds
+/// them to the same.
+pub fn clear_floats(noise: &mut Noise, n: usize) -> Vec<f32> {
+    let mut x = Vec::with_capacity(n);
+    for _ in 0..n / GROUP {
+        let step = (0.6 + 0.4 * noise.float()) / 127.0;
+        let group = x.len();
+        x.extend((0..GROUP).map(|_| ((noise.bits() % 253) as f32 - 126.0 + 0.3 * noise.float()) * step));
+        x[group + noise.bits() as usize % GROUP] = 127.0 * step * noise.float().signum();
+    }
+    x
 }
 
 /// Appends a matrix of random blocks, made in the file's layout and repacked as the loader does. Weights stay below 2.

@@ -227,7 +227,7 @@ impl Model {
         let header_ms = BrowserHost.now_ms() - began;
         let engine = Engine::load_header(header, &source, gpu, &options, Box::new(BrowserHost), &mut progress, cancel).await?;
         let loaded = engine.info();
-        let report = engine.gpu().report();
+        let report = engine.report();
         let phases = loaded.load_phases.map(|p| LoadPhases { header_ms, total_ms: p.total_ms + header_ms, ..p });
         let info = Loaded {
             header: described,

@@ -84,6 +84,21 @@ export const tests = [
     },
   },
   {
+    name: "precision fast multiplies packed bytes",
+    async run(t) {
+      if (!t.tiny?.has("Q4_0.gguf")) t.skip("tests/data/models/q-llama is not there");
+      const page = await t.page();
+      const prompt = t.tiny.golden.prompt_ids.short;
+      const { info } = await evaluateLoad(page, "tiny", `${t.tiny.url}Q4_0.gguf`, { contextLength: 128, precision: "fast" });
+      ok(info.device.tier.endsWith("+int8"), info.device.tier);
+      const result = await evaluateGenerate(page, "tiny", prompt, greedy(8));
+      await dispose(page, "tiny");
+      consistent(result);
+      equal(result.tokens.length, 8);
+      t.say(`${info.device.tier}: ${result.tokens}`);
+    },
+  },
+  {
     name: "small models of every format continue as the reference does",
     async run(t) {
       if (!t.tiny) t.skip("tests/data/models/q-llama is not there");
@@ -303,6 +318,7 @@ export const tests = [
           range: await of(model.generate("a", { topP: 7 }).done),
           context: await of(model.generate("word ".repeat(3000)).done),
           kv: await of(loadModel("/x.gguf", { kvType: "q3" })),
+          precision: await of(loadModel("/x.gguf", { precision: "half" })),
           missing: await of(loadModel("/missing.gguf")),
           notModel: await of(loadModel(new Blob(["<!doctype html><p>404</p>"]))),
         };
@@ -313,6 +329,7 @@ export const tests = [
       ok(errors.range.message.includes("topP"), errors.range.message);
       equal(errors.context?.code, "context-overflow");
       equal(errors.kv?.code, "bad-option");
+      equal(errors.precision?.code, "bad-option");
       equal(errors.missing?.code, "network");
       ok(errors.missing.message.includes("404"), errors.missing.message);
       equal(errors.notModel?.code, "bad-file");

@@ -29,6 +29,9 @@ pub struct Device {
     /// Type of the KV cache: f32 or f16.
     #[arg(long, global = true)]
     pub kv_type: Option<String>,
+    /// exact, or fast: activations rounded to eight bits, which changes answers.
+    #[arg(long, global = true)]
+    pub precision: Option<String>,
     /// Takes the adapter whose name contains this, such as llvmpipe, SwiftShader or NVIDIA.
     #[arg(long, global = true)]
     pub adapter: Option<String>,

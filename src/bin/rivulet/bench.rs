@@ -5,7 +5,9 @@ use std::path::Path;
 use std::rc::Rc;
 
 use pollster::block_on;
-use rivulet::engine::{BenchOptions, BenchReport, ByteSource, Engine, NoiseSource, Profile, Progress, read_header, selftest};
+use rivulet::engine::{
+    BenchOptions, BenchReport, ByteSource, Engine, NoiseSource, Precision, Profile, Progress, read_header, selftest,
+};
 use rivulet::err;
 use rivulet::error::Result;
 use rivulet::gguf::Header;
@@ -122,7 +124,9 @@ pub fn selftest(device: &Device) -> Result<Report> {
     let gpu = gpu(device)?;
     let mut lines = Vec::new();
     let mut failures = Vec::new();
-    let cases = reference::cases(gpu.tier())?;
+    let fast = load_options(device)?.precision == Some(Precision::Fast);
+    let tier = if fast { gpu.fast_tier()? } else { gpu.tier() };
+    let cases = reference::cases(tier)?;
     for case in &cases {
         match block_on(selftest::check(&gpu, case)) {
             Ok(o) if o.error <= 1.0 => lines.push(format!("ok   {} ({:.2} of the tolerance)", o.name, o.error)),
@@ -140,8 +144,9 @@ pub fn selftest(device: &Device) -> Result<Report> {
 /// with which overrides and features each is compiled and how its bindings are accessed.
 pub fn shaders(dir: &Path) -> Result<Report> {
     let mut variants = BTreeMap::new();
-    for bits in 0..8 {
-        let tier = Tier { cpu: bits & 1 != 0, f16: bits & 2 != 0, subgroups: bits & 4 != 0, ..Tier::BASE };
+    for bits in 0..16 {
+        let bit = |n: u32| bits & n != 0;
+        let tier = Tier { cpu: bit(1), f16: bit(2), subgroups: bit(4), packed_dot: bit(8), ..Tier::BASE };
         for dispatch in reference::cases(tier)?.into_iter().flat_map(|c| c.recording.dispatches) {
             let access: Vec<bool> = dispatch.bindings.iter().map(|b| b.access == Access::Read).collect();
             variants.insert(dispatch.variant.label(), (dispatch.variant, access));

@@ -40,6 +40,9 @@ pub fn load_options(device: &Device) -> Result<LoadOptions> {
     if let Some(autotune) = device.autotune {
         options.insert("autotune".into(), autotune.into());
     }
+    if let Some(precision) = &device.precision {
+        options.insert("precision".into(), precision.as_str().into());
+    }
     serde_json::from_value(options.into()).map_err(|e| err!(BadOption, "{e}"))
 }
 

@@ -18,6 +18,7 @@ export type {
   Model,
   ModelInfo,
   ModelSource,
+  Precision,
   Progress,
   Prompt,
   Run,

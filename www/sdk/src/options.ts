@@ -41,6 +41,7 @@ const LOAD = {
   ...SOURCE,
   contextLength: A_COUNT,
   kvType: ONE_OF("f32", "f16"),
+  precision: ONE_OF("exact", "fast"),
   tier: A_STRING,
   autotune: A_BOOLEAN,
   onProgress: A_FUNCTION,

@@ -5,6 +5,13 @@ import type { RivuletError } from "./errors.js";
 export type KvType = "f32" | "f16";
 
 /**
+ * Whether activations may be rounded. `exact` (the default): no. `fast`: to eight bits in groups of 32, so that the device multiplies
+ * packed bytes wherever the weights are integers and scales (all formats but F32, F16 and BF16). Answers change: measure before you
+ * choose it. `bad-option` where the browser lacks WGSL's `packed_4x8_integer_dot_product`.
+ */
+export type Precision = "exact" | "fast";
+
+/**
  * Where a GGUF file comes from: an `http(s)` address, `hf://org/repo/file.gguf` (a revision may follow the repository:
  * `hf://org/repo@revision/file.gguf`), a File or Blob, the pieces of one file in order, a stream, or bytes in memory.
  */
@@ -51,6 +58,8 @@ export interface LoadOptions extends SourceOptions {
   contextLength?: number;
   /** How the KV cache is stored; `f16` by default. */
   kvType?: KvType;
+  /** Whether activations may be rounded to eight bits; `exact` by default. */
+  precision?: Precision;
   /** Forces a device tier (`base`, `f16`, `subgroup`, `cpu`, …), for tests and measurements. */
   tier?: string;
   /**

@@ -95,7 +95,8 @@ const tests = [
       const page = await open("", PHONE);
       await page.locator("#open").setInputFiles([...files, path.join(scratch, "letter.json")]);
       await page.locator("#reports article").nth(1).waitFor();
-      assert.match(await page.locator("#trouble").innerText(), /letter\.json cannot be drawn: it is JSON, but no result/);
+      assert.match(await page.locator("#unread").innerText(), /letter\.json cannot be drawn: it is JSON, but no result/);
+      assert.ok(await page.locator("#trouble").isHidden(), "a file's trouble is none of measuring");
       assert.equal(await page.locator("#rates .series").count(), 2);
       assert.equal(await page.locator("#legend li").count(), 2);
       assert.ok(await fitsWidth(page), "nothing stands out to the side at 360 px");
@@ -103,6 +104,8 @@ const tests = [
       assert.deepEqual(back, { ...report, adapter: "another" }, "a file comes out as it went in");
       await page.getByRole("button", { name: /^Remove/ }).first().click();
       assert.equal(await page.locator("#reports article").count(), 1);
+      await page.locator("#open").setInputFiles(files[0]);
+      await page.locator("#unread").waitFor({ state: "hidden" });
       await page.getByRole("button", { name: "Clear" }).click();
       assert.ok(await page.locator("#empty").isVisible());
       return page.close();
@@ -117,6 +120,7 @@ const tests = [
       await page.locator("#trouble[data-code=aborted]").waitFor({ timeout: 60_000 });
       assert.equal(await page.locator("#trouble").innerText(), "Stopped.");
       assert.ok(await page.getByRole("button", { name: "Measure" }).isEnabled());
+      assert.equal(await page.evaluate(() => document.activeElement.id), "start", "the focus stays in the form");
       await page.close();
     },
   },
@@ -136,6 +140,12 @@ const tests = [
         await page.locator("#trouble:not([hidden])").waitFor({ timeout: PATIENCE_MS });
         assert.equal(await page.locator("#trouble").getAttribute("data-code"), code, await page.locator("#trouble").innerText());
         assert.match(await page.locator("#trouble").innerText(), words);
+        if (code !== "bad-option") continue;
+        const field = page.locator("[aria-invalid=true][aria-describedby~=trouble]");
+        assert.ok(await field.evaluate((node) => node === document.activeElement), "the field is marked and has the focus");
+        if ((await field.getAttribute("id")) !== "contexts") continue;
+        await field.fill("0");
+        assert.equal(await page.locator("[aria-invalid]").count(), 0, "and is let go once it is changed");
       }
       await page.close();
     },

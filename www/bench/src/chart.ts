@@ -2,7 +2,7 @@
 // so that none of them is needed alone; every figure is also in the tables.
 
 import { svg } from "./dom";
-import { digits, tokens } from "./report";
+import { tokens } from "./report";
 
 export interface Series {
   name: string;
@@ -48,8 +48,8 @@ function strokes(style: number, line: Point[], marks: Point[]): SVGElement[] {
   ];
 }
 
-/** A chart of all series. `format` writes a value; `unit` says what it is, for those who hear it. */
-export function chart(series: Series[], width: number, format: (value: number) => string, unit: string, most?: number): SVGSVGElement {
+/** A chart of all series. `format` writes a value and `step` one of the axis; `unit` says what it is, for those who hear it. */
+export function chart(series: Series[], width: number, format: (value: number) => string, step: (value: number) => string, unit: string, most?: number): SVGSVGElement {
   const height = Math.max(200, Math.min(300, Math.round(width * 0.55)));
   const left = 52;
   const right = 16;
@@ -68,7 +68,7 @@ export function chart(series: Series[], width: number, format: (value: number) =
     { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `${unit} over the context in tokens. ${said}` },
     ...steps.flatMap((value) => [
       svg("line", { x1: left, x2: width - right, y1: y(value), y2: y(value), class: value === 0 ? "axis" : "rule" }),
-      svg("text", { x: left - 8, y: y(value) + 4, "text-anchor": "end" }, format(value)),
+      svg("text", { x: left - 8, y: y(value) + 4, "text-anchor": "end" }, step(value)),
     ]),
     ...contexts.map((context) => svg("text", { x: x(context), y: height - bottom + 18, "text-anchor": "middle" }, tokens(context))),
     svg("text", { x: left + inner / 2, y: height - 4, "text-anchor": "middle" }, "tokens of context"),
@@ -79,5 +79,3 @@ export function chart(series: Series[], width: number, format: (value: number) =
     }),
   );
 }
-
-export const rate = (value: number): string => digits(value);

@@ -13,9 +13,15 @@ export interface Chosen {
   options: BenchmarkOptions;
 }
 
-/** A slip in the form, in words that name it. */
+/** A slip in the form, in words that name it. `field` is the id of where it was made. */
 export class Slip extends Error {
   readonly code = "bad-option";
+  constructor(
+    readonly field: string,
+    words: string,
+  ) {
+    super(words);
+  }
 }
 
 /** Whole numbers separated by commas or spaces. */
@@ -23,8 +29,8 @@ export function parseContexts(text: string): number[] {
   const words = text.split(/[\s,;]+/).filter(Boolean);
   const numbers = words.map(Number);
   const wrong = words.find((_, i) => !Number.isSafeInteger(numbers[i]) || (numbers[i] ?? -1) < 0 || (numbers[i] ?? 0) > 0xffff_ffff);
-  if (wrong !== undefined) throw new Slip(`Context lengths are whole numbers separated by commas, such as ${CONTEXTS}. This is none: ${wrong}`);
-  if (numbers.length === 0) throw new Slip(`Name at least one context length, such as 0.`);
+  if (wrong !== undefined) throw new Slip("contexts", `Context lengths are whole numbers separated by commas, such as ${CONTEXTS}. This is none: ${wrong}`);
+  if (numbers.length === 0) throw new Slip("contexts", "Name at least one context length, such as 0.");
   return [...new Set(numbers)].sort((a, b) => a - b);
 }
 
@@ -73,7 +79,7 @@ export function readForm(): Chosen {
   const options: BenchmarkOptions = { contexts: parseContexts(input("contexts").value) };
   for (const name of COUNTS) {
     const { value, validity, valueAsNumber } = input(name);
-    if (!validity.valid) throw new Slip(`${byId("form").querySelector(`label[for=${name}]`)?.textContent ?? name}: a whole number is wanted.`);
+    if (!validity.valid) throw new Slip(name, `${byId("form").querySelector(`label[for=${name}]`)?.textContent ?? name}: a whole number is wanted.`);
     if (value !== "") options[name] = valueAsNumber;
   }
   options.kvType = select("kvType").value === "f32" ? "f32" : "f16";
@@ -87,12 +93,12 @@ function chosenModel(): ModelSource | SyntheticModel {
   const { value } = select("model");
   if (value === ADDRESS) {
     const address = input("address").value.trim();
-    if (!address) throw new Slip("Give the address of a GGUF file.");
+    if (!address) throw new Slip("address", "Give the address of a GGUF file.");
     return address.startsWith("hf://") ? address : new URL(address, document.baseURI).href;
   }
   if (value === FILE) {
     const file = input("file").files?.[0];
-    if (!file) throw new Slip("Choose a GGUF file.");
+    if (!file) throw new Slip("file", "Choose a GGUF file.");
     return file;
   }
   return { synthetic: value };

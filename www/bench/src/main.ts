@@ -10,10 +10,34 @@ const query = new URLSearchParams(location.search);
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 let running: AbortController | undefined;
 
-function trouble(title: string, ...words: string[]): void {
+/** Says what went wrong: below the field that it is about, which is marked and gets the focus, or at the end of the form. */
+function trouble(code: string, field: string | undefined, title: string, ...words: string[]): void {
   const box = byId("trouble");
+  const wrong = field === undefined ? null : document.getElementById(field);
+  if (wrong) wrong.parentElement?.append(box);
+  else byId("form").append(box);
+  box.dataset.code = code;
   box.replaceChildren(el("p", { class: "title" }, title), ...words.filter(Boolean).map((text) => el("p", {}, text)));
   box.hidden = false;
+  if (wrong) {
+    wrong.setAttribute("aria-invalid", "true");
+    wrong.setAttribute("aria-describedby", [...described(wrong), box.id].join(" "));
+    // It cannot have the focus while it is folded away.
+    wrong.closest("details")?.setAttribute("open", "");
+  }
+  (wrong ?? byId("start")).focus();
+}
+
+const described = (field: Element): string[] => (field.getAttribute("aria-describedby") ?? "").split(" ").filter((id) => id && id !== "trouble");
+
+function noTrouble(): void {
+  byId("trouble").hidden = true;
+  for (const field of document.querySelectorAll("[aria-invalid]")) {
+    field.removeAttribute("aria-invalid");
+    const rest = described(field).join(" ");
+    if (rest) field.setAttribute("aria-describedby", rest);
+    else field.removeAttribute("aria-describedby");
+  }
 }
 
 function show(progress: Progress): void {
@@ -41,31 +65,34 @@ function setRunning(controller: AbortController | undefined): void {
 
 async function measure(): Promise<void> {
   if (running) return;
-  byId("trouble").hidden = true;
+  noTrouble();
   const controller = new AbortController();
   try {
     const { model, options } = readForm();
     setRunning(controller);
     show({ phase: "bandwidth", loaded: 0, total: 0, bytesPerSecond: 0 });
     byId("stop").focus();
-    results.add(await benchmark(model, { ...options, signal: controller.signal, onProgress: show }));
+    const report = await benchmark(model, { ...options, signal: controller.signal, onProgress: show });
+    setRunning(undefined);
+    results.add(report);
     byId("results").focus();
   } catch (error) {
-    const { code, title, advice, detail } = explain(error);
-    if (controller.signal.aborted) trouble("Stopped.");
-    else trouble(title, advice, detail);
-    byId("trouble").dataset.code = controller.signal.aborted ? "aborted" : code;
-    byId("start").focus();
-  } finally {
+    // First, for the focus goes to no button that is disabled.
     setRunning(undefined);
+    const { code, field, title, advice, detail } = explain(error);
+    if (controller.signal.aborted) trouble("aborted", undefined, "Stopped.");
+    else trouble(code, field, title, advice, detail);
   }
 }
 
-const results = new Results((words) => trouble("A file was left out", words));
+const results = new Results();
 fillForm(query);
 byId("form").addEventListener("submit", (event) => {
   event.preventDefault();
   void measure();
+});
+byId("form").addEventListener("input", (event) => {
+  if (event.target instanceof Element && event.target.hasAttribute("aria-invalid")) noTrouble();
 });
 byId("stop").addEventListener("click", () => running?.abort());
 addEventListener("keydown", (event) => {

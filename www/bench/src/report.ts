@@ -27,12 +27,20 @@ export function parseReport(text: string): BenchReport {
   return report as BenchReport;
 }
 
-/** Three significant digits, without an exponent. */
+/** Something measured: three significant digits, zeros at the end among them. */
 export function digits(value: number): string {
   if (!Number.isFinite(value)) return "–";
-  if (Math.abs(value) >= 100) return Math.round(value).toLocaleString("en");
-  return String(Number(value.toPrecision(3)));
+  if (value === 0) return "0";
+  return Math.abs(value) >= 99.95 ? Math.round(value).toLocaleString("en") : value.toPrecision(3);
 }
+
+/** Something counted, or a step of a chart: up to three significant digits. */
+export function plain(value: number): string {
+  return Math.abs(value) < 99.95 ? String(Number(value.toPrecision(3))) : digits(value);
+}
+
+/** How many there are of a thing. */
+export const count = (n: number, thing: string): string => `${plain(n)} ${thing}${n === 1 ? "" : "s"}`;
 
 export const percent = (share: number): string => `${digits(share * 100)} %`;
 export const megabytes = (bytes: number): string => `${digits(bytes / 1e6)} MB`;
@@ -51,6 +59,42 @@ export const COLUMNS: [title: string, cell: (row: MeasuredContext) => string][] 
   ["GB/s", (row) => digits(row.bandwidthGBps)],
 ];
 
+const PHASES = [
+  ["header", "headerMs"],
+  ["tokenizer", "tokenizerMs"],
+  ["buffers", "buffersMs"],
+  ["weights", "weightsMs"],
+  ["kernels", "kernelsMs"],
+  ["tuning", "tuningMs"],
+] as const;
+
+/** What a load took its time for, without what took none worth a word. */
+function phases(r: BenchReport): string | undefined {
+  const took = r.loadPhases;
+  if (!took) return undefined;
+  const words = PHASES.filter(([, name]) => took[name] >= 1).map(([phase, name]) => `${phase} ${milliseconds(took[name])}`);
+  return words.length ? words.join(", ") : undefined;
+}
+
+function tuning(r: BenchReport): string | undefined {
+  switch (r.tuning?.source) {
+    case "default":
+      return "the default of such devices";
+    case "stored":
+      return "stored by an earlier load";
+    case "measured":
+      return `measured in this load, ${r.tuning.measured} of ${count(r.tuning.candidates, "choice")}`;
+    default:
+      return undefined;
+  }
+}
+
+/** The longest submit of any prompt. */
+function longestSubmit(r: BenchReport): string | undefined {
+  const known = r.contexts.map((row) => row.longestSubmitMs).filter((ms): ms is number => typeof ms === "number");
+  return known.length ? milliseconds(Math.max(...known)) : undefined;
+}
+
 /** What else is worth reading, as pairs. Older files and the companion's lack some of it. */
 export function facts(r: BenchReport): [string, string][] {
   const rows: [string, string | undefined][] = [
@@ -59,15 +103,18 @@ export function facts(r: BenchReport): [string, string][] {
     ["Weights", r.quantization],
     ["Memory reads", `${digits(r.measuredBandwidthGBps)} GB/s`],
     ["Loaded in", milliseconds(r.loadMs)],
-    ["Again in", r.warmLoadMs === undefined ? undefined : milliseconds(r.warmLoadMs)],
+    ["Of that", phases(r)],
+    ["Loaded again in", r.warmLoadMs === undefined ? undefined : milliseconds(r.warmLoadMs)],
     ["On the GPU", megabytes(r.peakGpuBytes)],
     ["WebAssembly’s memory", r.peakWasmBytes === undefined ? undefined : megabytes(r.peakWasmBytes)],
     [
       "A token takes",
-      `${digits(r.dispatchesPerToken)} dispatches, ${digits(r.submitsPerToken)} submits, ${digits(r.readbacksPerToken)} readbacks, ` +
-        `${digits(r.writesPerToken)} writes, ${digits(r.objectsCreatedPerToken)} objects created`,
+      `${plain(r.dispatchesPerToken)} ${r.dispatchesPerToken === 1 ? "dispatch" : "dispatches"}, ${count(r.submitsPerToken, "submit")}, ` +
+        `${count(r.readbacksPerToken, "readback")}, ${count(r.writesPerToken, "write")}, ${count(r.objectsCreatedPerToken, "object")} created`,
     ],
-    ["Measured with", `${r.runs} runs, prompts of ${r.promptTokens}, ${r.maxTokens} tokens decoded`],
+    ["Longest submit", longestSubmit(r)],
+    ["Tuning", tuning(r)],
+    ["Measured with", `${count(r.runs, "run")}, prompts of ${count(r.promptTokens, "token")}, ${count(r.maxTokens, "token")} decoded`],
     ["Left out", r.skippedContexts?.length ? `${r.skippedContexts.join(", ")}: beyond the context of ${r.contextLength}` : undefined],
   ];
   return rows.filter((row): row is [string, string] => row[1] !== undefined);

@@ -1,9 +1,9 @@
 // The results: reports as tables and charts, from this page's measurements and from files.
 
 import type { BenchReport } from "rivulet/bench";
-import { type Series, chart, rate, sample } from "./chart";
+import { type Series, chart, sample } from "./chart";
 import { byId, el } from "./dom";
-import { COLUMNS, facts, fileName, parseReport, percent } from "./report";
+import { COLUMNS, digits, facts, fileName, parseReport, percent, plain } from "./report";
 
 interface Entry {
   report: BenchReport;
@@ -12,19 +12,15 @@ interface Entry {
   style: number;
 }
 
-/** Characters above which a fact takes a line of its own. */
-const LONG = 36;
-
 /** More would not be told apart. */
 const MOST = 12;
 
 export class Results {
   #entries: Entry[] = [];
-  readonly #problem: (words: string) => void;
 
-  constructor(problem: (words: string) => void) {
-    this.#problem = problem;
+  constructor() {
     byId("clear").addEventListener("click", () => {
+      byId("unread").hidden = true;
       this.#entries = [];
       this.#draw();
       byId("results").focus();
@@ -47,13 +43,19 @@ export class Results {
   }
 
   async open(files: File[]): Promise<void> {
+    if (files.length === 0) return;
+    const unread = byId("unread");
+    unread.hidden = true;
+    const problems: string[] = [];
     for (const file of files) {
       try {
         this.add(parseReport(await file.text()));
       } catch (error) {
-        this.#problem(`${file.name} cannot be drawn: ${error instanceof Error ? error.message : String(error)}.`);
+        problems.push(`${file.name} cannot be drawn: ${error instanceof Error ? error.message : String(error)}.`);
       }
     }
+    unread.replaceChildren(...problems.map((words) => el("p", {}, words)));
+    unread.hidden = problems.length === 0;
   }
 
   #draw(): void {
@@ -79,9 +81,9 @@ export class Results {
       const width = Math.floor(box.clientWidth);
       if (width > 0) box.replaceChildren(make(width));
     };
-    draw("rates", (width) => chart(series((row) => row.decodeTps), width, rate, "Decoded tokens a second"));
+    draw("rates", (width) => chart(series((row) => row.decodeTps), width, digits, plain, "Decoded tokens a second"));
     const most = Math.max(1, ...this.#entries.flatMap(({ report }) => report.contexts.map((row) => row.share)));
-    draw("shares", (width) => chart(series((row) => row.share), width, percent, "Share of what the memory gives", most));
+    draw("shares", (width) => chart(series((row) => row.share), width, percent, (share) => `${plain(share * 100)} %`, "Share of what the memory gives", most));
   }
 
   #article({ report, name }: Entry): HTMLElement {
@@ -103,11 +105,18 @@ export class Results {
       { class: "card" },
       el("h3", {}, name),
       el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Figures of ${name}` }, table),
-      el("dl", { class: "facts" }, ...facts(report).map(([term, words]) => el("div", { class: words.length > LONG && "long" }, el("dt", {}, term), el("dd", {}, words)))),
+      el("dl", { class: "facts" }, ...facts(report).map(([term, words]) => el("div", {}, el("dt", {}, term), el("dd", {}, ...breakable(words))))),
       el("div", { class: "row" }, download, remove),
     );
   }
 }
+
+/** Words that may be broken after each plus, for tiers such as cpu+f16+subgroup, and not between a number and what it counts. */
+const breakable = (words: string): (Node | string)[] =>
+  words
+    .replaceAll(/(\d) (?=[a-z])/gi, "$1\u00a0")
+    .split(/(?<=\+)/)
+    .flatMap((part, i) => (i ? [el("wbr"), part] : [part]));
 
 function save(report: BenchReport): void {
   const address = URL.createObjectURL(new Blob([`${JSON.stringify(report, null, 2)}\n`], { type: "application/json" }));

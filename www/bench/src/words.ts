@@ -15,7 +15,7 @@ const WORDS: Record<string, [title: string, advice: string]> = {
   network: ["The model could not be downloaded", "Check the address and the connection. The server must let other pages read the file (CORS)."],
   integrity: ["The file changed while it was read", "Measure again."],
   "context-overflow": ["No context length fits", "Name shorter ones, or a shorter prompt."],
-  "bad-option": ["A choice is not valid", "See below which."],
+  "bad-option": ["A choice is not valid", ""],
 };
 
 export interface Trouble {
@@ -23,6 +23,25 @@ export interface Trouble {
   title: string;
   advice: string;
   detail: string;
+  /** The id of the form's field that it is about, where it is about one. */
+  field?: string;
+}
+
+/** Where the options are chosen that the engine names at the beginning of what it says about them. */
+const FIELDS: Record<string, string> = {
+  synthetic: "model",
+  contexts: "contexts",
+  promptTokens: "promptTokens",
+  maxTokens: "maxTokens",
+  runs: "runs",
+  kvType: "kvType",
+  tier: "tier",
+};
+
+function fieldOf(error: unknown, code: string, detail: string): string | undefined {
+  const named = (error as { field?: unknown } | null)?.field;
+  if (typeof named === "string") return named;
+  return code === "bad-option" ? FIELDS[/^(\w+): /.exec(detail)?.[1] ?? ""] : undefined;
 }
 
 /** Plain words for anything thrown. */
@@ -30,7 +49,9 @@ export function explain(error: unknown): Trouble {
   const found = (error as { code?: unknown } | null)?.code;
   const code = typeof found === "string" && found in WORDS ? found : "internal";
   const [title, advice] = WORDS[code] ?? ["Something in Rivulet broke", "Measure again. If it happens again, please report it with the words below."];
-  return { code, title, advice, detail: error instanceof Error ? error.message : String(error) };
+  const detail = error instanceof Error ? error.message : String(error);
+  const field = fieldOf(error, code, detail);
+  return { code, title, advice, detail, ...(field !== undefined && { field }) };
 }
 
 const PHASES: Record<string, string> = {

@@ -412,18 +412,26 @@ do_test() {
 
 # A release build of the companion, copied to where later builds of other clones do not replace it.
 do_companion() {
+  need_rust
+  locked native "$self" _companion
+  say "target/rivulet"
+}
+
+do_companion_locked() {
   CARGO_TARGET_DIR=$NATIVE_TARGET cargo build --locked --release --features cli --bin rivulet || die "the companion does not compile"
   mkdir -p target
   cp "$NATIVE_TARGET/release/rivulet" target/rivulet
 }
 
 do_bench_peers() {
+  setup_for modules
+  node tests/peers/run.mjs --check "$@" # options are judged before anything is built
   case " $* " in
     *" --only native "*) setup_for modules smollm2 vulkan peers ;;
     *) setup_for wasm_rust wasm_bindgen modules smollm2 chromium firefox vulkan peers; { do_wasm; do_www; } >&2 ;;
   esac
   locked native "$self" _companion >&2
-  say "Rivulet beside its peers (about 10 minutes)"
+  say "Rivulet beside its peers (all of them: about 10 minutes)"
   RIVULET_BIN=$repo/target/rivulet exec node tests/peers/run.mjs --peers "$CACHE/peers" "$@"
 }
 
@@ -447,10 +455,12 @@ do_help() {
   check                   rustfmt, clippy (native and wasm32), rustdoc, tsc, eslint
   bench [OPTIONS]         SmolLM2's figures natively, in Chromium and in Firefox; options go to tests/browser/bench.mjs
   bench --peers [OPTIONS] Rivulet beside wllama, transformers.js and llama.cpp, in turn, with ratios: fetches them first (8 GB, about
-                          15 minutes, once); --rounds N, --only chromium,firefox,native; more in tests/peers/run.mjs
+                          15 minutes, once); --rounds N, --only chromium,firefox,native, --contestants ID,…, --tokens N,
+                          --minutes N, --out FILE
   gpu-bench [OPTIONS] OUT self-test and benches on a machine with a GPU, into the folder OUT, in six minutes; builds nothing: it takes
-                          target/rivulet or RIVULET_BIN; --adapter NAME, --quick; more in tests/tools/gpu.sh
+                          target/rivulet (./build.sh companion) or RIVULET_BIN; --adapter NAME, --quick; more in tests/tools/gpu.sh
   setup                   fetch every tool and model that the above need, and build nothing
+  companion               compile the command line companion, into target/rivulet
   wasm                    compile the core to WebAssembly, into www/sdk/wasm
   package                 the npm tarball, and what a visitor downloads of it
   shaders [DIR]           write every linked shader variant as plain WGSL
@@ -464,7 +474,7 @@ HELP
 command=${1:-help}
 [ $# -eq 0 ] || shift
 case "$command" in
-  setup | wasm | package | demo | shaders | check | test | bench) "do_$command" "$@" ;;
+  setup | companion | wasm | package | demo | shaders | check | test | bench) "do_$command" "$@" ;;
   gpu-bench) exec tests/tools/gpu.sh "$@" ;;
   help | -h | --help) do_help ;;
   # Parts of the above that run in a process of their own, under a lock or a time limit.
@@ -474,7 +484,7 @@ case "$command" in
   _eslint) cd www; exec node_modules/.bin/eslint --max-warnings 0 . ;;
   _native) do_native "$@" ;;
   _clippy_wasm) do_clippy_wasm ;;
-  _companion) do_companion ;;
+  _companion) do_companion_locked ;;
   _locked_cargo_test) locked native "$self" _cargo_test "$@" ;;
   _cargo_test) do_cargo_test "$@" ;;
   *) do_help >&2; die "unknown command: $command" ;;

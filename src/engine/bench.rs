@@ -259,7 +259,7 @@ impl Engine {
         let first = contexts.first().ok_or_else(|| {
             let shortest = decided.contexts.iter().min().copied().unwrap_or(0);
             let needed = decided.positions(shortest);
-            err!(ContextOverflow, "bench: the shortest context, {shortest}, takes {needed} positions; there are {room}")
+            err!(ContextOverflow, "bench: the shortest context, {shortest}, takes {needed} positions; the model is loaded with {room}")
         })?;
         let made = self.gpu.counters().since(before);
         let (info, architecture) = (self.info(), self.architecture());

@@ -41,8 +41,9 @@ const fail = (message) => {
 };
 const say = (message) => console.error(`== peers: ${message}`);
 
-const { values } = parseArgs({
+const options = {
   options: {
+    check: { type: "boolean", default: false },
     peers: { type: "string" },
     rounds: { type: "string", default: "2" },
     tokens: { type: "string", default: "32" },
@@ -51,7 +52,14 @@ const { values } = parseArgs({
     contestants: { type: "string" },
     out: { type: "string", default: path.join(repo, "target/bench-peers.json") },
   },
-});
+};
+const { values } = (() => {
+  try {
+    return parseArgs(options);
+  } catch (error) {
+    return fail(`${error.message.split("\n")[0]}; the options are ${Object.keys(options.options).map((name) => `--${name}`).join(", ")}`);
+  }
+})();
 const rounds = Number(values.rounds);
 const tokens = Number(values.tokens);
 const minutes = Number(values.minutes);
@@ -61,6 +69,7 @@ const known = new Set([...Object.values(CONTESTANTS).flat(), { id: "llama.cpp-1"
 if (!(rounds >= 1) || !(tokens >= 2) || !(minutes > 0)) fail("--rounds wants 1 or more, --tokens 2 or more, --minutes more than 0");
 for (const place of only) if (!places.includes(place)) fail(`--only: ${place} is none of ${places.join(", ")}`);
 for (const id of chosen ?? []) if (!known.has(id)) fail(`--contestants: ${id} is none of ${[...known].join(", ")}`);
+if (values.check) process.exit(0);
 const wanted = (id) => !chosen || chosen.includes(id);
 
 const peers = values.peers;

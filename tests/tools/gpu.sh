@@ -34,7 +34,7 @@ while [ $# -gt 0 ]; do
 done
 [ -n "$out" ] || usage
 case "$budget" in '' | *[!0-9]*) usage ;; esac
-[ -x "$bin" ] || die "no companion at $bin: name one with --bin or RIVULET_BIN (\`cargo build --release --features cli\` makes it)"
+[ -x "$bin" ] || die "no companion at $bin: name one with --bin or RIVULET_BIN (\`./build.sh companion\` makes it)"
 bin=$(cd "$(dirname "$bin")" && pwd)/$(basename "$bin")
 version=$("$bin" --version 2>&1) || die "$bin does not start here: $version"
 smollm2=SmolLM2-135M-Instruct.Q4_1.gguf

@@ -9,7 +9,7 @@
 //
 // `models` is served under /models/. The loader reads weights by HTTP Range, and a page that is isolated needs
 // COOP/COEP, so both are here. Paths cannot leave their folder: each is resolved and compared with it.
-import { createReadStream } from "node:fs";
+import { createReadStream, existsSync } from "node:fs";
 import { realpath, stat } from "node:fs/promises";
 import http from "node:http";
 import path from "node:path";
@@ -126,6 +126,8 @@ async function answer(mounts, request, response) {
 export async function serve({ root, models, port = 0 }) {
   const table = typeof root === "string" ? { "/": root } : { ...root };
   if (models) table["/models/"] = models;
+  const missing = Object.values(table).find((dir) => !existsSync(dir));
+  if (missing) throw new Error(`there is no folder ${missing}`);
   const mounts = Object.entries(table).sort(([a], [b]) => b.length - a.length);
   const server = http.createServer((request, response) => {
     answer(mounts, request, response).catch(() => {

@@ -93,7 +93,7 @@ export interface BenchReport extends Measured {
   loadMs: number;
   /** What the first one took them for. */
   loadPhases?: LoadPhases;
-  /** What was chosen by measuring while it loaded. */
+  /** How its kernels are tuned, and whether that was measured. */
   tuning?: Tuning;
   /** Milliseconds of the second one. */
   warmLoadMs?: number;

@@ -63,8 +63,8 @@ export interface LoadOptions extends SourceOptions {
   /** Forces a device tier (`base`, `f16`, `subgroup`, `cpu`, …), for tests and measurements. */
   tier?: string;
   /**
-   * Whether kernels may be tuned on the visitor's device, for a second or two of the first load; what is found is kept for the
-   * next. By default on GPUs.
+   * Whether kernels may be tuned on the visitor's device, for a second or two of the first load; what is found is kept for
+   * later loads that may tune. By default on GPUs; false takes the defaults of devices like this one.
    */
   autotune?: boolean;
   /** Called as loading advances. */
@@ -151,7 +151,9 @@ export interface Usage {
 
 /** Times of one answer. */
 export interface Timings {
-  /** Milliseconds from the start of the run (its turn in the queue), tokenising included, to its first token. */
+  /** Milliseconds that the engine took to load the model, for reports; `info.loadMs` counts the worker's start too. */
+  loadMs: number;
+  /** Milliseconds from the start of the run (its turn in the queue), tokenising included, to its first token; 0 where there was none. */
   ttftMs: number;
   /** Prompt tokens per second. */
   prefillTps: number;
@@ -159,7 +161,10 @@ export interface Timings {
   decodeTps: number;
   /** Submits that the prompt was computed in; the page can paint between two of them. */
   prefillSubmits: number;
-  /** Milliseconds of the longest of them, of those whose size was chosen by measured times; absent after a short prompt. */
+  /**
+   * Milliseconds of the longest of them, of those whose size was chosen by measured times; absent where there was none, or an abort
+   * came before the first token. On a CPU adapter a submit is at least one dispatch, so there may be several for a token.
+   */
   longestSubmitMs?: number;
 }
 

@@ -151,8 +151,11 @@ export interface Usage {
 
 /** Times of one answer. */
 export interface Timings {
-  /** Milliseconds that the engine took to load the model, for reports; `info.loadMs` counts the worker's start too. */
-  loadMs: number;
+  /**
+   * Milliseconds that the engine took to load the model, for reports; `info.loadMs` counts the worker's start too. Absent where
+   * the run was aborted before its turn.
+   */
+  loadMs?: number;
   /** Milliseconds from the start of the run (its turn in the queue), tokenising included, to its first token; 0 where there was none. */
   ttftMs: number;
   /** Prompt tokens per second. */

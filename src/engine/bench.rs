@@ -244,7 +244,7 @@ impl Engine {
         let total = fits.len() as u64 * u64::from(decided.runs);
         let mut contexts = Vec::new();
         // What happens once only (drivers compile late, groups grow) is not measured.
-        self.play_run(0, 1, decided.decoded.min(4), 0, cancel).await?;
+        self.play_run(0, decided.prompt.min(self.plan.options.max_prefill), decided.decoded.min(4), 0, cancel).await?;
         for &context in &fits {
             let (mut prefills, mut decodes) = (Vec::new(), Vec::new());
             for run in 0..decided.runs {
@@ -259,7 +259,10 @@ impl Engine {
         let first = contexts.first().ok_or_else(|| {
             let shortest = decided.contexts.iter().min().copied().unwrap_or(0);
             let needed = decided.positions(shortest);
-            err!(ContextOverflow, "bench: the shortest context, {shortest}, takes {needed} positions; the model is loaded with {room}")
+            err!(
+                ContextOverflow,
+                "bench: the shortest context, {shortest}, takes {needed} positions; the model is loaded with {room}"
+            )
         })?;
         let made = self.gpu.counters().since(before);
         let (info, architecture) = (self.info(), self.architecture());
@@ -354,5 +357,6 @@ impl Engine {
 /// The middle one; 0 of none.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
+    let middle = |at: usize| values.get(at).copied().unwrap_or(0.0);
+    (middle(values.len().saturating_sub(1) / 2) + middle(values.len() / 2)) / 2.0
 }

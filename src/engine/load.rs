@@ -320,7 +320,7 @@ impl Engine {
         let mut recordings = recordings;
         if let Some(candidates) = candidates.filter(|_| latency_ms < tune::SLOW_READBACK_MS) {
             progress(Progress { phase: "tuning", loaded: 0, total: 1 });
-            let (choices, measured) = candidates.measure(&gpu, &buffers, plan.tuning, &*host, cancel).await?;
+            let (choices, measured) = candidates.measure(&gpu, &buffers, plan.tuning, &*host, latency_ms, cancel).await?;
             tuning = TuningReport { choices, source: TuningSource::Measured, measured, candidates: candidates.len(), ..tuning };
             plan.tuning = choices;
             recordings = Recordings::new(&plan)?;

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::bench::Device;
 use super::load::Engine;
+use crate::err;
 use crate::error::Result;
 use crate::kernels::state::Request;
 use crate::kernels::{Access, Dispatch, Recording};
@@ -61,13 +62,27 @@ pub struct Profile {
     pub passes: Vec<PassProfile>,
 }
 
+/// More runs tell nothing more.
+const MOST_REPEATS: u32 = 10_000;
+
 impl Engine {
     /// Times every kernel of a prefill pass and of a token, after each of `contexts` tokens, which count as computed. The
     /// device must have been requested with timestamps.
     ///
     /// # Errors
-    /// `bad-option` without timestamps, `context-overflow` for a context that does not fit, and what the device fails with.
+    /// `bad-option` without timestamps or for nothing to measure, `context-overflow` for a context that does not fit, and what the device fails with.
     pub async fn profile(&mut self, contexts: &[u32], repeats: u32) -> Result<Profile> {
+        let room = self.kv.context_length();
+        if contexts.is_empty() || !(1..=MOST_REPEATS).contains(&repeats) {
+            let found = contexts.len();
+            return Err(err!(BadOption, "profile: expected a context and 1 to {MOST_REPEATS} runs, found {found} and {repeats}"));
+        }
+        if let Some(context) = contexts.iter().find(|context| **context >= room) {
+            return Err(err!(
+                ContextOverflow,
+                "profile: a token after {context} others does not fit; the model is loaded with {room}"
+            ));
+        }
         let mut passes = Vec::new();
         for &context in contexts {
             let tokens = self.plan.options.max_prefill.min(self.kv.context_length().saturating_sub(context)).max(1);

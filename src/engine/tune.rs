@@ -17,8 +17,9 @@ const BUDGET_MS: f64 = 1500.0;
 const BETTER: f64 = 0.96;
 /// Layers whose weights one measurement walks over, so that it reads memory and not a cache.
 const LAYERS: usize = 8;
-/// What is measured is repeated until it takes this long, and the best of so many trials counts.
+/// What is measured is repeated until it takes this long, or as many times a readback, and the best of so many trials counts.
 const LONG_MS: f64 = 6.0;
+const LONG_READBACKS: f64 = 4.0;
 const MOST: u32 = 64;
 const TRIALS: u32 = 3;
 /// Where a readback takes longer than this, in milliseconds, nothing can be measured in a bearable time (Firefox).
@@ -75,7 +76,7 @@ impl Candidates {
         let mut list = Vec::new();
         for role in [Role::Head, Role::GateUp, Role::Down, Role::Qkv, Role::Out] {
             let default = plan.tuning.get(role);
-            let others = MatvecChoice::candidates(plan.options.tier, role == Role::GateUp);
+            let others = MatvecChoice::candidates(plan.options.tier, plan.cols(role), role == Role::GateUp);
             for choice in std::iter::once(default).chain(others.into_iter().filter(|choice| *choice != default)) {
                 list.push((role, choice, plan.matvecs(role, choice, LAYERS)?));
             }
@@ -96,6 +97,7 @@ impl Candidates {
         buffers: &Buffers,
         default: Tuning,
         host: &dyn Host,
+        latency_ms: f64,
         cancel: &dyn Cancel,
     ) -> Result<(Tuning, u32)> {
         let start = host.now_ms();
@@ -106,7 +108,7 @@ impl Candidates {
             if host.now_ms() - start > BUDGET_MS {
                 return Ok((tuning, measured as u32));
             }
-            let ms = time(gpu, buffers, recording, host).await?;
+            let ms = time(gpu, buffers, recording, host, latency_ms).await?;
             // The first of a role is the default.
             if best.0 != Some(*role) || ms < best.1 * BETTER {
                 best = (Some(*role), ms);
@@ -122,8 +124,9 @@ impl Candidates {
     }
 }
 
-/// Milliseconds of a recording.
-async fn time(gpu: &Gpu, buffers: &Buffers, recording: &Recording, host: &dyn Host) -> Result<f64> {
+/// Milliseconds of a recording. What a submit and its readback take by themselves falls out: it is the difference between
+/// so many plays and three times as many, each the best of several.
+async fn time(gpu: &Gpu, buffers: &Buffers, recording: &Recording, host: &dyn Host, latency_ms: f64) -> Result<f64> {
     let prepared = gpu.prepare(recording, buffers).await?;
     let play = async |times: u32| -> Result<f64> {
         let start = host.now_ms();
@@ -132,13 +135,14 @@ async fn time(gpu: &Gpu, buffers: &Buffers, recording: &Recording, host: &dyn Ho
         Ok(host.now_ms() - start)
     };
     play(1).await?; // some drivers compile when a pipeline is first used
-    let once = play(1).await?;
-    let times = ((LONG_MS / once.max(0.01)) as u32).clamp(1, MOST);
-    let mut best = f64::INFINITY;
+    let once = (play(1).await? - latency_ms).max(0.02);
+    let times = ((LONG_MS.max(LONG_READBACKS * latency_ms) / once / 2.0) as u32).clamp(1, MOST);
+    let (mut few, mut many) = (f64::INFINITY, f64::INFINITY);
     for _ in 0..TRIALS {
-        best = best.min(play(times).await?);
+        few = few.min(play(times).await?);
+        many = many.min(play(3 * times).await?);
     }
-    Ok(best / f64::from(times))
+    Ok((many - few).max(0.0) / f64::from(2 * times))
 }
 
 /// What a tuning is stored by, together with the adapter's name: the tier, and all that the shapes of matvecs depend on.

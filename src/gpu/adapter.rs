@@ -208,11 +208,12 @@ async fn choose_adapter(instance: &wgpu::Instance, name: Option<&str>) -> Result
 
 fn forced_tier(name: &str, available: Tier) -> Result<Tier> {
     let mut tier = Tier { f16: false, subgroups: false, ..available };
+    let kinds = name.split('+').filter(|word| ["cpu", "gpu"].contains(word)).count();
     for word in name.split('+') {
         match word {
             "base" => {}
-            "cpu" => tier.cpu = true,
-            "gpu" => tier.cpu = false,
+            "cpu" if kinds == 1 => tier.cpu = true,
+            "gpu" if kinds == 1 => tier.cpu = false,
             "f16" if available.f16 => tier.f16 = true,
             "subgroup" if available.subgroups => tier.subgroups = true,
             "f16" | "subgroup" => {

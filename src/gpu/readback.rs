@@ -90,12 +90,13 @@ impl Gpu {
             return Err(err!(Internal, "more than {RING_SLOTS} answers are awaited at once"));
         };
         let flight = ring.slot(slot)?.flight.borrow().clone();
-        if let Some(flight) = flight {
-            self.landed(&flight).await?;
-        }
         let slot_at = ring.slot(slot)?;
+        if let Some(flight) = flight {
+            let landed = self.landed(&flight).await;
+            slot_at.flight.take();
+            landed?;
+        }
         slot_at.staging.unmap();
-        slot_at.flight.take();
         Ok(slot)
     }
 

@@ -52,9 +52,16 @@ impl MatvecChoice {
         Self { rows: 4, invocations }
     }
 
-    /// The choices worth measuring on this device, the default among them.
-    pub fn candidates(tier: Tier, gated: bool) -> Vec<Self> {
-        let invocations: &[u32] = if tier.cpu { &[8, 16, 32] } else { &[32, 64, 128, 256] };
+    /// The choices worth measuring on this device for rows of `cols` weights, the default among them: on a GPU none with more
+    /// invocations than a row has groups of 32 columns.
+    pub fn candidates(tier: Tier, cols: u32, gated: bool) -> Vec<Self> {
+        let invocations: &[u32] = match ((cols / 32).next_power_of_two(), tier.cpu) {
+            (_, true) => &[8, 16, 32],
+            (..=32, _) => &[32],
+            (64, _) => &[32, 64],
+            (128, _) => &[32, 64, 128],
+            _ => &[32, 64, 128, 256],
+        };
         let rows: &[u32] = if gated { &[2, 4] } else { &[1, 2, 4] };
         rows.iter().flat_map(|&rows| invocations.iter().map(move |&invocations| Self { rows, invocations })).collect()
     }

@@ -76,6 +76,16 @@ impl Plan {
         Ok(r)
     }
 
+    /// Weights in a row of a role's matrices.
+    pub fn cols(&self, role: Role) -> u32 {
+        let a = &self.architecture;
+        match role {
+            Role::Qkv | Role::GateUp | Role::Head => a.n_embd,
+            Role::Out => a.n_heads * a.head_dim,
+            Role::Down => a.n_ff,
+        }
+    }
+
     /// The weight formats of a role, as its first layer has them.
     pub fn formats(&self, role: Role) -> String {
         let Some(layer) = self.layers.first() else { return String::new() };

@@ -115,7 +115,7 @@ pub fn cases(tier: Tier) -> Result<Vec<Case>> {
     cases.push(case(tier, &[(Format::F16, 5000)], 32, false, Epilogue::Store { softcap: 1.5 })?);
     // At every way of sharing the work out that tuning may choose: the fewest and the most invocations stand for all.
     for (shapes, epilogue) in [(&[(q, 65), (q, 31)][..], store), (&[(q, 33), (q, 33)], Epilogue::Gated(Activation::Silu))] {
-        let choices = MatvecChoice::candidates(tier, epilogue != store);
+        let choices = MatvecChoice::candidates(tier, 1 << 14, epilogue != store);
         let ends = [choices.iter().map(|c| c.invocations).min(), choices.iter().map(|c| c.invocations).max()];
         for choice in choices.into_iter().filter(|c| ends.contains(&Some(c.invocations))) {
             cases.push(case_of(tier, choice, shapes, 576, true, false, epilogue)?);

@@ -9,7 +9,7 @@
 // Markdown is printed. Who failed is not tried again, and gets its own error in place of a figure.
 import { execFile, execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
+import { accessSync, constants, existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
@@ -66,9 +66,15 @@ const minutes = Number(values.minutes);
 const only = values.only.split(",");
 const chosen = values.contestants?.split(",");
 const known = new Set([...Object.values(CONTESTANTS).flat(), { id: "llama.cpp-1" }, { id: "llama.cpp-2" }].map(({ id }) => id));
-if (!(rounds >= 1) || !(tokens >= 2) || !(minutes > 0)) fail("--rounds wants 1 or more, --tokens 2 or more, --minutes more than 0");
+if (!(Number.isSafeInteger(rounds) && rounds >= 1) || !(Number.isSafeInteger(tokens) && tokens >= 2) || !(minutes > 0)) fail("--rounds wants 1 or more, --tokens 2 or more, --minutes more than 0");
 for (const place of only) if (!places.includes(place)) fail(`--only: ${place} is none of ${places.join(", ")}`);
 for (const id of chosen ?? []) if (!known.has(id)) fail(`--contestants: ${id} is none of ${[...known].join(", ")}`);
+try {
+  if (path.dirname(values.out) === path.join(repo, "target")) mkdirSync(path.join(repo, "target"), { recursive: true });
+  accessSync(path.dirname(values.out), constants.W_OK);
+} catch (error) {
+  fail(`--out: ${values.out} cannot be written (${error.code})`);
+}
 if (values.check) process.exit(0);
 const wanted = (id) => !chosen || chosen.includes(id);
 
@@ -328,7 +334,6 @@ const result = {
   sections,
   absent: only.some((place) => place !== "native") ? ABSENT : [],
 };
-mkdirSync(path.dirname(path.resolve(values.out)), { recursive: true });
 writeFileSync(`${values.out}.part`, JSON.stringify(result, null, 1) + "\n");
 renameSync(`${values.out}.part`, values.out);
 console.log(markdown(result));

@@ -33,10 +33,10 @@ while [ $# -gt 0 ]; do
   esac
 done
 [ -n "$out" ] || usage
-case "$budget" in '' | *[!0-9]*) usage ;; esac
+[[ $budget =~ ^[1-9][0-9]{0,4}$ ]] || usage
 [ -x "$bin" ] || die "no companion at $bin: name one with --bin or RIVULET_BIN (\`./build.sh companion\` makes it)"
 bin=$(cd "$(dirname "$bin")" && pwd)/$(basename "$bin")
-version=$("$bin" --version 2>&1) || die "$bin does not start here: $version"
+version=$(timeout 20 "$bin" --version 2>&1) || die "$bin does not start here: $version"
 smollm2=SmolLM2-135M-Instruct.Q4_1.gguf
 if [ -z "$model" ] && [ -e "${RIVULET_MODELS:-}/$smollm2" ]; then model=$RIVULET_MODELS/$smollm2; fi
 [ -z "$model" ] || [ -e "$model" ] || die "no model at $model"
@@ -146,10 +146,10 @@ step() {
   [ -z "$adapter" ] || set -- "$@" --adapter "$adapter"
   printf '\n== %s: rivulet %s\n' "$name" "$*" >>"$out/log.txt"
   if [ "$1" = bench ]; then
-    timeout -k 3 "$limit" "$bin" "$@" --out "$part" >"$scratch/out" 2>"$scratch/err" </dev/null; status=$?
+    timeout --foreground -k 3 "$limit" "$bin" "$@" --out "$part" >"$scratch/out" 2>"$scratch/err" </dev/null; status=$?
     cat "$scratch/out" >&2
   else
-    timeout -k 3 "$limit" "$bin" "$@" --json >"$part" 2>"$scratch/err" </dev/null; status=$?
+    timeout --foreground -k 3 "$limit" "$bin" "$@" --json >"$part" 2>"$scratch/err" </dev/null; status=$?
     cp "$part" "$scratch/out"
   fi
   cat "$scratch/out" "$scratch/err" >>"$out/log.txt"
@@ -190,4 +190,5 @@ fi
 summarise true
 if [ -z "$adapter" ] && grep -qi 'llvmpipe\|swiftshader' "$out/summary.json"; then say "the adapter is a CPU: Vulkan found no GPU, and these figures say nothing about one"; fi
 say "$((${#names[@]} - failures)) of ${#names[@]} steps done in $((SECONDS - started)) s: $out/summary.json"
+[ "$failures" -lt ${#names[@]} ] || exit 2
 [ "$failures" = 0 ]

@@ -24,6 +24,13 @@ use crate::model::{gpu, gpu_options, load_options};
 
 /// `bench`: rates over context lengths, and what a token costs; or how long each kernel takes.
 pub fn bench(args: &Bench, device: &Device) -> Result<Report> {
+    // What cannot be written should be said before minutes are spent.
+    let folder = args.out.as_deref().map(|out| out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")));
+    if let (Some(out), Some(folder)) = (&args.out, folder)
+        && (!folder.is_dir() || out.is_dir())
+    {
+        return Err(err!(BadOption, "--out: {} is no file in a folder that is there", out.display()));
+    }
     let (json, text) = match (&args.synthetic, &args.model) {
         (Some(name), _) => {
             let header = rivulet::model::synthetic::header(name)?;

@@ -4,6 +4,14 @@ import type { BenchReport, MeasuredContext } from "rivulet/bench";
 
 const NUMBERS = ["context", "prefillTps", "ttftMs", "decodeTps", "bytesPerToken", "bandwidthGBps", "share"] as const;
 
+/** More rows than anybody measures, and figures beyond any device, are somebody's joke: a chart cannot draw them. */
+const MOST_ROWS = 1000;
+const MOST = 1e15;
+const LEAST = 1e-9;
+
+const drawable = (value: unknown): boolean =>
+  typeof value === "number" && (value === 0 || (value >= LEAST && value <= MOST));
+
 /** A report from the text of a file. Throws an Error in plain words. */
 export function parseReport(text: string): BenchReport {
   let value: unknown;
@@ -17,10 +25,13 @@ export function parseReport(text: string): BenchReport {
     throw new Error("it is JSON, but no result of a measurement by Rivulet");
   }
   const sound = (row: unknown): row is MeasuredContext =>
-    typeof row === "object" && row !== null && NUMBERS.every((name) => Number.isFinite((row as Record<string, unknown>)[name]));
-  if (!Array.isArray(report.contexts) || report.contexts.length === 0 || !report.contexts.every(sound)) {
-    throw new Error("figures are missing in it");
+    typeof row === "object" && row !== null && NUMBERS.every((name) => drawable((row as Record<string, unknown>)[name]));
+  if (!Array.isArray(report.contexts) || report.contexts.length === 0 || report.contexts.length > MOST_ROWS || !report.contexts.every(sound)) {
+    throw new Error("figures are missing in it, or cannot be drawn");
   }
+  const { skippedContexts: skipped, quantization } = report as { skippedContexts?: unknown; quantization?: unknown };
+  if (skipped !== undefined && !(Array.isArray(skipped) && skipped.every(drawable))) throw new Error("its skipped contexts are no list");
+  if (quantization !== undefined && typeof quantization !== "string") throw new Error("its quantization is no text");
   for (const name of ["model", "adapter", "tier"] as const) {
     if (typeof report[name] !== "string") throw new Error(`it does not name its ${name}`);
   }

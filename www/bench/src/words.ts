@@ -47,7 +47,7 @@ function fieldOf(error: unknown, code: string, detail: string): string | undefin
 /** Plain words for anything thrown. */
 export function explain(error: unknown): Trouble {
   const found = (error as { code?: unknown } | null)?.code;
-  const code = typeof found === "string" && found in WORDS ? found : "internal";
+  const code = typeof found === "string" && Object.hasOwn(WORDS, found) ? found : "internal";
   const [title, advice] = WORDS[code] ?? ["Something in Rivulet broke", "Measure again. If it happens again, please report it with the words below."];
   const detail = error instanceof Error ? error.message : String(error);
   const field = fieldOf(error, code, detail);
@@ -61,6 +61,7 @@ const PHASES: Record<string, string> = {
   tokenizer: "Building the tokenizer",
   weights: "Loading the weights",
   kernels: "Compiling the kernels",
+  tuning: "Tuning the kernels to this device",
   measure: "Measuring",
 };
 

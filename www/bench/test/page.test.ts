@@ -60,6 +60,20 @@ test("ticks are round, from 0 to the most or beyond", () => {
   }
 });
 
+test("what no chart can draw is refused", () => {
+  const good = JSON.parse(JSON.stringify({ kind: "rivulet-bench", model: "m", adapter: "a", tier: "t", contexts: [row] })) as Record<string, unknown>;
+  expect(parseReport(JSON.stringify(good)).model).toBe("m");
+  const bad = [
+    { quantization: null },
+    { skippedContexts: "abc" },
+    { contexts: [{ ...row, decodeTps: 5e-324 }] },
+    { contexts: [{ ...row, decodeTps: 1.79e308 }] },
+    { contexts: Array.from({ length: 5000 }, () => row) },
+    { model: { toString: 1 } },
+  ];
+  for (const change of bad) expect(() => parseReport(JSON.stringify({ ...good, ...change })), JSON.stringify(change).slice(0, 60)).toThrow();
+});
+
 describe("facts", () => {
   const whole = {
     ...report,

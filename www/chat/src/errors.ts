@@ -96,7 +96,7 @@ const WORDS: Record<string, Words> = {
 export function codeOf(error: unknown): string {
   if (error instanceof DOMException && error.name === "AbortError") return "aborted";
   const code = (error as { code?: unknown } | null)?.code;
-  return typeof code === "string" && code in WORDS ? code : "internal";
+  return typeof code === "string" && Object.hasOwn(WORDS, code) ? code : "internal";
 }
 
 /** Plain words for anything thrown by the package. */

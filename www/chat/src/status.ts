@@ -13,6 +13,7 @@ const PHASES: Record<string, string> = {
   tokenizer: "Building the tokenizer",
   weights: "Copying the weights to the GPU",
   kernels: "Preparing the GPU’s programs",
+  tuning: "Fitting them to this GPU",
 };
 /** Phases whose count is of bytes that move. */
 const BYTE_PHASES = new Set(["download", "weights"]);

@@ -36,7 +36,7 @@ export class ExtensionError extends Error {
 
 export function codeOf(error: unknown): string {
   const code = (error as { code?: unknown } | null)?.code;
-  return typeof code === "string" && (code in WORDS || code === "aborted" || code === "disposed") ? code : "internal";
+  return typeof code === "string" && (Object.hasOwn(WORDS, code) || code === "aborted" || code === "disposed") ? code : "internal";
 }
 
 /** Plain words for a code; the unknown count as "internal". */

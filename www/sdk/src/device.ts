@@ -43,16 +43,18 @@ export function watchDevices(watcher: DeviceWatcher): () => void {
   const original = prototype.requestDevice;
   const wrapped = async function (this: GPUAdapter, descriptor?: GPUDeviceDescriptor): Promise<GPUDevice> {
     const device = await original.call(this, withSubgroups(this.features, descriptor));
+    unwrap(); // the next one to ask is somebody else
     watcher.onDevice(device, nameOf(this.info));
     device.addEventListener("uncapturederror", ({ error }) => watcher.onError(kindOf(error), error.message));
     void device.lost.then(({ reason, message }) => watcher.onLost(reason, message));
     return device;
   };
-  prototype.requestDevice = wrapped;
-  return () => {
+  const unwrap = (): void => {
     // Somebody may have wrapped it once more meanwhile; then theirs stays.
     if (prototype.requestDevice === wrapped) prototype.requestDevice = original;
   };
+  prototype.requestDevice = wrapped;
+  return unwrap;
 }
 
 /** What the adapter that the engine will get is called, and whether it has subgroups. */

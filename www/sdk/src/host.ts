@@ -13,7 +13,7 @@ import { PipelineCompiler } from "./pipelines.js";
 import type { Calls, Reply, Request, Result, SourceDescription } from "./protocol.js";
 import { Rate } from "./rate.js";
 import { type StoredTunings, recallTunings, rememberTuning } from "./tunings.js";
-import type { Generated, LoadedModelInfo, ModelInfo, Progress } from "./types.js";
+import type { Generated, LoadedModelInfo, ModelInfo, Progress, Token } from "./types.js";
 
 type RequestOf<T extends Request["type"]> = Extract<Request, { type: T }>;
 
@@ -117,7 +117,7 @@ export class Host {
       case "bench":
         return this.#bench(request);
       case "generate":
-        return this.#alone(() => this.#generate(request));
+        return this.#generate(request);
       case "call":
         // The tokenizer and the template are free even while the model answers.
         return this.#call(request);
@@ -147,9 +147,17 @@ export class Host {
     return { flag, signal: controller.signal };
   }
 
-  async #inspect({ id, source, wasmUrl }: RequestOf<"inspect">): Promise<ModelInfo> {
+  /** Starts the engine, and gives what {@link #stoppable} does. An abort meanwhile ends the request as soon as the engine is there. */
+  async #started(id: number, wasmUrl: string | undefined): Promise<{ flag: engine.AbortFlag; signal: AbortSignal }> {
+    const early = new AbortController();
+    this.#stops.set(id, () => early.abort());
     await startEngine(wasmUrl);
-    const { flag, signal } = this.#stoppable(id);
+    if (early.signal.aborted) throw new RivuletError("aborted", "the caller aborted while the engine started");
+    return this.#stoppable(id);
+  }
+
+  async #inspect({ id, source, wasmUrl }: RequestOf<"inspect">): Promise<ModelInfo> {
+    const { flag, signal } = await this.#started(id, wasmUrl);
     const controller = new AbortController();
     const both = AbortSignal.any([signal, controller.signal]);
     try {
@@ -195,8 +203,7 @@ export class Host {
   /** Runs `work` with what takes a device: the bytes of a source, where there is one, and a watch on the device that it asks for. */
   async #onDevice<T>(request: DeviceRequest, work: (tools: DeviceTools) => Promise<T>): Promise<T> {
     const { id, source, wasmUrl, what } = request;
-    await startEngine(wasmUrl);
-    const { flag, signal } = this.#stoppable(id);
+    const { flag, signal } = await this.#started(id, wasmUrl);
     const rate = new Rate();
     let phase = "";
     const tell = (progress: Omit<Progress, "bytesPerSecond">, moves: boolean): void => {
@@ -255,9 +262,11 @@ export class Host {
 
   async #generate({ id, prompt, options }: RequestOf<"generate">): Promise<Generated> {
     const model = this.#loaded();
+    // Before its turn: in place an abort may come in the very tick of the call.
     const { flag } = this.#stoppable(id);
+    const tell = (token: Token): void => this.#reply({ type: "token", id, token });
     try {
-      return (await model.generate(prompt, options, (token) => this.#reply({ type: "token", id, token }), flag)) as Generated;
+      return await this.#alone(async () => (await model.generate(prompt, options, tell, flag)) as Generated);
     } finally {
       this.#stops.delete(id);
       flag.free();

@@ -12,10 +12,14 @@ const STORE = "rivulet-tuning";
 /** Never fetched: the name of an entry. */
 const entryOf = (adapter: string): string => `https://rivulet.invalid/${encodeURIComponent(adapter)}`;
 
+/** A cache that does not answer must not hold up a load. */
+const PATIENCE_MS = 500;
+
 export async function recallTunings(adapter: string): Promise<StoredTunings> {
+  const late = new Promise<undefined>((resolve) => setTimeout(resolve, PATIENCE_MS));
+  const recall = async (): Promise<unknown> => (await (await caches.open(STORE)).match(entryOf(adapter)))?.json();
   try {
-    const entry = await (await caches.open(STORE)).match(entryOf(adapter));
-    const stored: unknown = await entry?.json();
+    const stored = await Promise.race([recall(), late]);
     return typeof stored === "object" && stored !== null ? (stored as StoredTunings) : {};
   } catch {
     return {};

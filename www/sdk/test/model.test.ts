@@ -112,6 +112,14 @@ describe("a run", () => {
   });
 });
 
+test("an abort in the very tick of the call is heard", async () => {
+  const controller = new AbortController();
+  const run = model.generate("a long answer that nobody waits for", { signal: controller.signal });
+  await Promise.resolve();
+  controller.abort();
+  expect((await run.done).finishReason).toBe("aborted");
+});
+
 describe("options", () => {
   test("an unknown one is named", async () => {
     await expect(model.generate("a", { topp: 1 } as object).done).rejects.toMatchObject({

@@ -73,7 +73,7 @@ test("gpu.sh skips what no time is left for, and hands the adapter on", () => {
 test("gpu.sh says what fails in a companion's own words, quoted for JSON", () => {
   const it = place("refused", `echo 'no-webgpu: no adapter "x\\y"' >&2; exit 1`);
   const { status, summary } = run(it);
-  assert.equal(status, 1);
+  assert.equal(status, 2);
   assert.equal(summary.steps[0].why, 'exit status 1: no-webgpu: no adapter "x\\y"');
 });
 

@@ -1,5 +1,6 @@
 //! Every kernel against its CPU twin, on the adapter there is, in every tier it has: a test a tier, so that they share
 //! the cores. `build.sh test` runs this on lavapipe (subgroups of 8, f16) and on native SwiftShader (subgroups of 4).
+//! `RIVULET_CASES=PART` plays only the cases whose names contain PART.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // also outside of #[test]
 
 use pollster::block_on;
@@ -18,8 +19,11 @@ fn play(tier: &str) {
         Err(e) => panic!("{e}"),
     };
     println!("{tier} on {:?}", gpu.report());
-    let cases = reference::cases(if fast { gpu.fast_tier().unwrap() } else { gpu.tier() }).unwrap();
+    let mut cases = reference::cases(if fast { gpu.fast_tier().unwrap() } else { gpu.tier() }).unwrap();
     assert!(cases.len() > if fast { 5 } else { 50 }, "only {} cases", cases.len());
+    if let Ok(part) = std::env::var("RIVULET_CASES") {
+        cases.retain(|case| case.name.contains(&part));
+    }
     let mut failures = Vec::new();
     for case in &cases {
         match block_on(check(&gpu, case)) {

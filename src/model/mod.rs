@@ -5,8 +5,12 @@
 //! [`Architecture`] from GGUF metadata, and a row in [`FAMILIES`].
 
 mod architecture;
+mod attention;
+mod builder;
+mod dense;
 mod forward;
 mod gemma3;
+mod layer;
 mod llama;
 mod plan;
 mod qwen3;

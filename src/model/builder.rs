@@ -1,0 +1,146 @@
+//! What a plan is put together with: buffers by number, tensors checked against the shape that the architecture
+//! implies, and where each goes.
+
+use super::Architecture;
+use super::layer::Linear;
+use super::plan::{Chunk, Group, PlanOptions, SPARE_BLOCKS, Slot, Upload, UploadKind};
+use crate::err;
+use crate::error::Result;
+use crate::gguf::Header;
+use crate::kernels::attention::KV_BLOCK;
+use crate::kernels::{BINDING_ALIGNMENT, Binding, BufferId, BufferSpec, Matrix};
+use crate::quant;
+
+/// Gives out buffers and places in them, and remembers which tensor goes where.
+pub(super) struct Builder<'a> {
+    pub header: &'a Header,
+    pub options: PlanOptions,
+    pub buffers: Vec<BufferSpec>,
+    pub uploads: Vec<Upload>,
+    /// Bytes given out of the buffer of small things.
+    pub small: u64,
+    /// The buffer of small things: norms and the like, of all layers.
+    pub small_id: BufferId,
+}
+
+impl<'a> Builder<'a> {
+    pub fn new(header: &'a Header, options: PlanOptions) -> Self {
+        let mut this = Self { header, options, buffers: Vec::new(), uploads: Vec::new(), small: 0, small_id: BufferId(0) };
+        this.small_id = this.reserve("norms");
+        this
+    }
+
+    pub fn reserve(&mut self, label: impl Into<String>) -> BufferId {
+        self.buffers.push(BufferSpec { label: label.into(), bytes: 0 });
+        BufferId(self.buffers.len() as u32 - 1)
+    }
+
+    pub fn slot(&mut self, label: impl Into<String>, bytes: u64) -> Result<Slot> {
+        let id = self.reserve(label);
+        let bytes = bytes.max(16).next_multiple_of(16);
+        self.buffers[id.0 as usize].bytes = bytes;
+        self.within_binding(id)?;
+        Ok(Slot { id, bytes })
+    }
+
+    fn within_binding(&self, id: BufferId) -> Result<()> {
+        let BufferSpec { label, bytes } = &self.buffers[id.0 as usize];
+        let max = self.options.tier.max_binding_bytes;
+        if *bytes > max {
+            return Err(err!(
+                OutOfMemory,
+                "{label} needs {bytes} bytes in one piece; this device binds at most {max}. Choose a smaller model or contextLength"
+            ));
+        }
+        Ok(())
+    }
+
+    /// The tensor's index, checked against the shape that the architecture implies.
+    fn tensor(&self, name: &str, shape: &[u64]) -> Result<usize> {
+        let found = self.header.tensors.iter().position(|t| t.name == name);
+        let index = found.ok_or_else(|| err!(BadFile, "tensor {name}: expected with shape {shape:?}, found none"))?;
+        let tensor = &self.header.tensors[index];
+        if tensor.shape != shape {
+            return Err(err!(BadFile, "tensor {name}: expected shape {shape:?}, found {:?}", tensor.shape));
+        }
+        Ok(index)
+    }
+
+    /// A vector in the buffer of small things, at a place of its own.
+    pub fn vector(&mut self, name: &str, len: u32) -> Result<Binding> {
+        let start = self.small.next_multiple_of(BINDING_ALIGNMENT);
+        self.small = start;
+        self.append(name, len)?;
+        Ok(Binding::read(self.small_id, start, self.small - start))
+    }
+
+    /// A vector right behind the last.
+    pub fn append(&mut self, name: &str, len: u32) -> Result<()> {
+        let tensor = self.tensor(name, &[len.into()])?;
+        quant::supported(self.header.tensors[tensor].format)?;
+        let (buffer, offset) = (self.small_id, self.small);
+        self.uploads.push(Upload { tensor, rows: 0..1, kind: UploadKind::Vector, buffer, offset });
+        self.small += u64::from(len) * 4;
+        Ok(())
+    }
+
+    /// Matrices of `cols` weights a row, one after another in a buffer of their own.
+    pub fn linear(&mut self, label: String, cols: u32, parts: &[(String, u32)]) -> Result<Linear> {
+        let buffer = self.reserve(label);
+        let mut offset = 0;
+        let mut matrices = Vec::new();
+        for (name, rows) in parts {
+            let tensor = self.tensor(name, &[cols.into(), (*rows).into()])?;
+            let format = self.header.tensors[tensor].format;
+            let quant = quant::supported(format)?;
+            let row_bytes = quant.gpu_row_bytes(quant.check_cols(name, cols.into())?) as u64;
+            let (base, row_vec4) = ((offset / 16) as u32, (row_bytes / 16) as u32);
+            matrices.push(Matrix { format, buffer, base, rows: *rows, cols, row_vec4 });
+            self.uploads.push(Upload { tensor, rows: 0..(*rows).into(), kind: UploadKind::Matrix, buffer, offset });
+            offset += row_bytes * u64::from(*rows);
+        }
+        self.buffers[buffer.0 as usize].bytes = offset;
+        self.within_binding(buffer)?;
+        Ok(Linear { matrices })
+    }
+
+    /// A matrix in as few buffers as the binding limit allows.
+    pub fn chunks(&mut self, name: &str, rows: u32, cols: u32) -> Result<Vec<Chunk>> {
+        let tensor = self.tensor(name, &[cols.into(), rows.into()])?;
+        let format = self.header.tensors[tensor].format;
+        let quant = quant::supported(format)?;
+        let row_bytes = quant.gpu_row_bytes(quant.check_cols(name, cols.into())?) as u64;
+        // A multiple of 64 rows, so that a chunk's part of the logits starts at a multiple of 256 bytes.
+        let most = (self.options.tier.max_binding_bytes / row_bytes.max(1)).min(u32::MAX.into()) as u32 / 64 * 64;
+        if most == 0 {
+            return Err(err!(OutOfMemory, "tensor {name}: 64 rows of {row_bytes} bytes exceed the device's binding limit"));
+        }
+        let mut chunks = Vec::new();
+        for first_row in (0..rows).step_by(most as usize) {
+            let n = most.min(rows - first_row);
+            let buffer = self.slot(format!("{name} from row {first_row}"), row_bytes * u64::from(n))?.id;
+            let span = u64::from(first_row)..u64::from(first_row + n);
+            self.uploads.push(Upload { tensor, rows: span, kind: UploadKind::Matrix, buffer, offset: 0 });
+            let row_vec4 = (row_bytes / 16) as u32;
+            chunks.push(Chunk { first_row, matrix: Matrix { format, buffer, base: 0, rows: n, cols, row_vec4 } });
+        }
+        Ok(chunks)
+    }
+
+    pub fn groups(&mut self, a: &Architecture) -> Result<Vec<Group>> {
+        let blocks = self.options.context_length / KV_BLOCK;
+        let mut groups: Vec<Group> = Vec::new();
+        for layer in 0..a.n_layers {
+            let window = a.window_of(layer);
+            if groups.iter().any(|g| g.window == window) {
+                continue;
+            }
+            // A windowed group needs what one pass sees: the window before its first token, and the pass itself.
+            let seen = (window + self.options.max_prefill).div_ceil(KV_BLOCK) + 1 + SPARE_BLOCKS;
+            let pool_blocks = if window == 0 { blocks } else { blocks.min(seen) };
+            let table = self.slot(format!("block table of window {window}"), u64::from(blocks) * 4)?;
+            groups.push(Group { window, pool_blocks, table });
+        }
+        Ok(groups)
+    }
+}

@@ -1,0 +1,126 @@
+//! One block: what mixes tokens (attention) and what works on each alone (the feed-forward), each a half that reads the
+//! residual stream, normed, and adds to it.
+//!
+//! A half has two steps. `inner` reads the stream and leaves its result in a buffer of its own, `outer` multiplies that
+//! with the last matrix and adds it to the stream. So one that has a parallel residual (Phi 2, GPT-NeoX, Falcon) is only
+//! another order: both inner steps, then both outer ones.
+
+use super::Architecture;
+use super::attention::Attention;
+use super::builder::Builder;
+use super::dense::Dense;
+use super::forward::Pass;
+use super::plan::Group;
+use crate::error::Result;
+use crate::kernels::tuning::Role;
+use crate::kernels::{Binding, Matrix};
+
+/// Matrices that are multiplied with the same input.
+#[derive(Debug, Clone)]
+pub(super) struct Linear {
+    /// One after another in one buffer; so are their results.
+    pub matrices: Vec<Matrix>,
+}
+
+/// What mixes the tokens.
+#[derive(Debug, Clone)]
+pub(super) enum Mixer {
+    Attention(Attention),
+}
+
+/// What works on each token alone.
+#[derive(Debug, Clone)]
+pub(super) enum Ffn {
+    Dense(Dense),
+}
+
+/// One block's weights and cache.
+#[derive(Debug, Clone)]
+pub(super) struct Layer {
+    pub mixer: Mixer,
+    pub ffn: Ffn,
+}
+
+impl Layer {
+    /// Finds the block's tensors and makes room for them and for its cache.
+    pub fn read(b: &mut Builder<'_>, a: &Architecture, index: u32, groups: &[Group]) -> Result<Self> {
+        Ok(Self { mixer: Mixer::Attention(Attention::read(b, a, index, groups)?), ffn: Ffn::Dense(Dense::read(b, a, index)?) })
+    }
+
+    /// The whole block.
+    pub fn play(&self, p: &mut Pass<'_>) -> Result<()> {
+        self.mixer.inner(p)?;
+        self.mixer.outer(p)?;
+        self.ffn.inner(p)?;
+        self.ffn.outer(p)
+    }
+
+    /// One role's matrices and nothing else, where the block has them, with what it would find pending before it.
+    pub fn play_role(&self, p: &mut Pass<'_>, role: Role) -> Result<()> {
+        match (role, &self.mixer, &self.ffn) {
+            (Role::Qkv, Mixer::Attention(attention), _) => {
+                p.pending(attention.post_norm);
+                attention.project(p)
+            }
+            (Role::Out, mixer, _) => mixer.outer(p),
+            (Role::GateUp, mixer, Ffn::Dense(dense)) => {
+                p.pending(mixer.post_norm());
+                dense.inner(p)
+            }
+            (Role::Down, _, ffn) => ffn.outer(p),
+            (Role::Head, ..) => Ok(()),
+        }
+    }
+
+    /// The matrices of a role, where the block has them.
+    pub fn linear(&self, role: Role) -> Option<&Linear> {
+        match (role, &self.mixer, &self.ffn) {
+            (Role::Qkv, Mixer::Attention(attention), _) => Some(&attention.qkv),
+            (Role::Out, Mixer::Attention(attention), _) => Some(&attention.out),
+            (Role::GateUp, _, Ffn::Dense(dense)) => Some(&dense.gate_up),
+            (Role::Down, _, Ffn::Dense(dense)) => Some(&dense.down),
+            (Role::Head, ..) => None,
+        }
+    }
+
+    /// Bytes of weights that are read for one token.
+    pub fn bytes_per_token(&self) -> u64 {
+        let roles = [Role::Qkv, Role::Out, Role::GateUp, Role::Down];
+        let matrices = roles.into_iter().filter_map(|role| self.linear(role)).flat_map(|linear| &linear.matrices);
+        matrices.map(|m| u64::from(m.rows) * u64::from(m.row_vec4) * 16).sum()
+    }
+}
+
+impl Mixer {
+    fn inner(&self, p: &mut Pass<'_>) -> Result<()> {
+        match self {
+            Self::Attention(attention) => attention.inner(p),
+        }
+    }
+
+    fn outer(&self, p: &mut Pass<'_>) -> Result<()> {
+        match self {
+            Self::Attention(attention) => attention.outer(p),
+        }
+    }
+
+    fn post_norm(&self) -> Option<Binding> {
+        match self {
+            Self::Attention(attention) => attention.post_norm,
+        }
+    }
+}
+
+impl Ffn {
+    fn inner(&self, p: &mut Pass<'_>) -> Result<()> {
+        match self {
+            Self::Dense(dense) => dense.inner(p),
+        }
+    }
+
+    fn outer(&self, p: &mut Pass<'_>) -> Result<()> {
+        match self {
+            Self::Dense(dense) => dense.outer(p),
+        }
+    }
+}

@@ -5,3 +5,7 @@ fn activate(x: f32) -> f32 {
     let u = clamp(0.7978845608028654 * (x + 0.044715 * x * x * x), -15.0, 15.0);
     return x / (1.0 + exp(-2.0 * u));
 }
+
+fn gated(gate: f32, up: f32) -> f32 {
+    return activate(gate) * up;
+}

@@ -25,7 +25,7 @@ fn x_top(q: mat4x4<f32>) -> vec4<f32> {
 
 // Group g of x, whose numbers are (p | q), times the norm's weights.
 fn x_normed(g: u32, p: mat4x4<f32>, q: mat4x4<f32>) -> X32 {
-    let k = g * 8u;
+    let k = params.norm_at + g * 8u;
     var v: X32;
     var a = p;
     var b = q;

@@ -1,9 +1,9 @@
-// What both matmul kernels share: bindings, the segments that their workgroups belong to, the epilogues.
+// What the matmul kernels share: bindings, the segments that their workgroups belong to, writing. Links with parts/epilogue.
 //
-//   y[t, r] = Σ_k x[t, k] * W[r, k]     for the n tokens of a pass, rows r of one to three matrices (segments)
+//   dot[t, r] = Σ_k x[t, k] * W[r, k]     for the n tokens of a pass, rows r of one to three matrices (segments)
 //
 // Constants from the linker:
-//   EPILOGUE  0: y = dot; 1: y += dot (the residual stream); 2: y = activate(gate) * up, segments 0 and 1 being gate and up
+//   EPILOGUE  see parts/epilogue; with 2 segments 0 and 1 are gate and up
 //   BIAS      1: bias[r] is added to the dot product; 0: none (binding 4 is bound to x and not read)
 
 struct Params {
@@ -11,10 +11,10 @@ struct Params {
     segments: u32, // 1 to 3; 2 with EPILOGUE 2
     tokens: u32,   // rows of x and y: the most tokens of a pass
     y_stride: u32, // floats in a row of y
-    softcap: f32,  // EPILOGUE 0: y = softcap * tanh(dot / softcap) where not 0
+    softcap: f32,  // see parts/epilogue
     first: u32,    // y of this slice's first workgroup: a dispatch may be cut by rows
     wg_rows: u32,  // rows of a workgroup; with EPILOGUE 2 so many of gate and so many of up
-    pad: u32,
+    scale: f32,    // see parts/epilogue
     segment: array<Segment, 3>,
 }
 
@@ -22,7 +22,7 @@ struct Params {
 @group(0) @binding(1) var<storage, read> state: array<u32>;
 @group(0) @binding(2) var<storage, read> x: array<vec4<f32>>;         // [tokens, cols / 4]
 @group(0) @binding(3) var<storage, read> weights: array<vec4<u32>>;
-@group(0) @binding(4) var<storage, read> bias: array<f32>;            // [y_stride]
+@group(0) @binding(4) var<storage, read> bias: array<f32>;            // [rows of all segments]
 @group(0) @binding(5) var<storage, read_write> y: array<f32>;         // [tokens, y_stride]
 
 // The tokens of this pass: 0 where generation is done, so that every workgroup returns.
@@ -44,15 +44,7 @@ fn biased(r: u32, dot: f32) -> f32 {
 
 // Writes y[t, r], r counting the rows of all segments.
 fn put(t: u32, r: u32, dot: f32) {
-    let at = t * params.y_stride + r;
-    let value = biased(r, dot);
-    if (EPILOGUE == 1u) {
-        y[at] += value;
-    } else if (params.softcap != 0.0) {
-        y[at] = params.softcap * tanh(clamp(value / params.softcap, -15.0, 15.0)); // tanh(90) is NaN on SwiftShader
-    } else {
-        y[at] = value;
-    }
+    emit(t * params.y_stride + r, r, dot);
 }
 
 // Writes y[t, row] .. of four rows of segment `s` that begin at `row`.
@@ -66,8 +58,7 @@ fn put4(s: u32, t: u32, row: u32, dots: vec4<f32>) {
 }
 
 fn put_gated(t: u32, row: u32, gate: f32, up: f32) {
-    let at = t * params.y_stride + row;
-    y[at] = activate(biased(row, gate)) * biased(params.segment[1].out_row + row, up);
+    emit_gated(t * params.y_stride + row, row, gate, params.segment[1].out_row + row, up);
 }
 
 // The same of gate and up.

@@ -1,14 +1,15 @@
 // What both matvec cores share: bindings, segments, the epilogues. Links with x_each, x_quad, x_quad_i8 or x_added, which load x,
-// and with dot_f32 or dot_i8, which say in what form it is multiplied (X32, x_normed, dot32).
+// and with dot_f32 or dot_i8, which say in what form it is multiplied (X32, x_normed, dot32), and with parts/epilogue.
 //
-//   y[r] = s * Σ_k W[r, k] * x[k] * norm[k],   s = 1 / sqrt(mean(x²) + eps)
+//   dot[r] = s * Σ_k W[r, k] * x[k] * norm[k],   s = 1 / sqrt(mean(x²) + eps)
 //
 // The RMS norm before a matvec costs no dispatch and no pass of its own: its factor s is the same for every row, so
 // the sum of squares is gathered beside the dot products and the *result* is scaled (deferred RMS).
 //
 // Constants from the linker:
-//   NORM      1: x is normed with the weights of binding 3; 0: x as it is (binding 3 is bound to x and not read)
-//   EPILOGUE  0: y = dot; 1: y += dot (the residual stream); 2: y = activate(gate) * up, segments 0 and 1 being gate and up
+//   NORM      1: x is normed with the weights of binding 3; 0: x as it is
+//   BIAS      1: binding 3 holds what is added to the dot products; 0: nothing is
+//   EPILOGUE  see parts/epilogue; with 2 segments 0 and 1 are gate and up
 //   ROWS      rows an invocation (or a workgroup) works on at once: 1, 2 or 4; with EPILOGUE 2 half of them are gate, half up
 
 struct Params {
@@ -17,8 +18,12 @@ struct Params {
     workgroups: u32, // over all segments
     grid_x: u32,     // workgroups of the dispatch in x
     eps: f32,
-    softcap: f32,    // EPILOGUE 0: y = softcap * tanh(y / softcap) where not 0
+    softcap: f32,    // see parts/epilogue
     x_stride: u32,   // vec4s between the rows of x, of which the pass's last token's is taken; 0: x is one row
+    scale: f32,      // see parts/epilogue
+    norm_at: u32,    // where the norm's weights start in binding 3, in vec4
+    bias_at: u32,    // where the biases start in binding 3, in floats
+    pad0: u32,
     pad1: u32,
     segment: array<Segment, 3>,
 }
@@ -26,7 +31,7 @@ struct Params {
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> state: array<u32>;
 @group(0) @binding(2) var<storage, read> x: array<vec4<f32>>;    // [cols], or [tokens, cols]
-@group(0) @binding(3) var<storage, read> norm: array<vec4<f32>>; // [cols]
+@group(0) @binding(3) var<storage, read> norm: array<vec4<f32>>; // a range with the norm's weights and the biases; without them x
 @group(0) @binding(4) var<storage, read> weights: array<vec4<u32>>;
 @group(0) @binding(5) var<storage, read_write> y: array<f32>;    // [rows over all segments]
 
@@ -81,14 +86,13 @@ fn dots(task: Task, g: u32, v: X32) -> vec4<f32> {
     return sums;
 }
 
-fn store(row: u32, value: f32) {
-    if (EPILOGUE == 1u) {
-        y[row] += value;
-    } else if (params.softcap != 0.0) {
-        y[row] = params.softcap * tanh(clamp(value / params.softcap, -15.0, 15.0)); // tanh(90) is NaN on SwiftShader
-    } else {
-        y[row] = value;
+// r counts the rows of all segments.
+fn biased(r: u32, dot: f32) -> f32 {
+    if (BIAS == 1u) {
+        let at = params.bias_at + r;
+        return dot + norm[at >> 2u][at & 3u];
     }
+    return dot;
 }
 
 // Writes the rows from `row` on; `squares` is Σ x² over the whole of x.
@@ -100,14 +104,15 @@ fn finish(task: Task, row: u32, sums: vec4<f32>, squares: f32) {
     let rows = params.segment[task.segment].rows;
     let out = params.segment[task.segment].out_row + row;
     if (EPILOGUE == 2u) {
-        if (row < rows) { y[out] = activate(v.x) * v.y; }
-        if (ROWS == 4u && row + 1u < rows) { y[out + 1u] = activate(v.z) * v.w; }
+        let up = params.segment[1].out_row + row;
+        if (row < rows) { emit_gated(out, out, v.x, up, v.y); }
+        if (ROWS == 4u && row + 1u < rows) { emit_gated(out + 1u, out + 1u, v.z, up + 1u, v.w); }
         return;
     }
-    if (row < rows) { store(out, v.x); }
-    if (ROWS >= 2u && row + 1u < rows) { store(out + 1u, v.y); }
+    if (row < rows) { emit(out, out, v.x); }
+    if (ROWS >= 2u && row + 1u < rows) { emit(out + 1u, out + 1u, v.y); }
     if (ROWS == 4u) {
-        if (row + 2u < rows) { store(out + 2u, v.z); }
-        if (row + 3u < rows) { store(out + 3u, v.w); }
+        if (row + 2u < rows) { emit(out + 2u, out + 2u, v.z); }
+        if (row + 3u < rows) { emit(out + 3u, out + 3u, v.w); }
     }
 }

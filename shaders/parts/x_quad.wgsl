@@ -12,7 +12,7 @@ fn x_quad_sum(v: vec2<f32>) -> vec2<f32> {
 }
 
 fn load_x(g: u32, lane: u32) -> X32 {
-    let k = g * 8u + lane;
+    let k = params.norm_at + g * 8u + lane;
     let at = x_start(g) + lane;
     var p = x[at];
     var q = x[at + 4u];

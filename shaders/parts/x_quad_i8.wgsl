@@ -15,7 +15,7 @@ fn x_quad_words(word: u32) -> vec4<u32> {
 }
 
 fn load_x(g: u32, lane: u32) -> X32 {
-    let k = g * 8u + lane;
+    let k = params.norm_at + g * 8u + lane;
     let at = x_start(g) + lane;
     var p = x[at];
     var q = x[at + 4u];

@@ -14,7 +14,7 @@
 //! In a gated feed-forward half of a workgroup's rows are gate, half up. [`buckets`] are the passes that a model is loaded with.
 
 use super::matvec::Epilogue;
-use super::parts::{self, Activation, Decoders};
+use super::parts::{self, Decoders};
 use super::{Binding, Cost, Dispatch, MAX_WORKGROUPS, Matrix, Source, Variant, sliced, state};
 use crate::err;
 use crate::error::Result;
@@ -101,11 +101,7 @@ pub fn matmul(tier: Tier, matrices: &[Matrix], io: Io, epilogue: Epilogue) -> Re
             formats.push(m.format);
         }
     }
-    let (mode, softcap, activation) = match epilogue {
-        Epilogue::Store { softcap } => (0, softcap, Activation::Silu),
-        Epilogue::Residual => (1, 0.0, Activation::Silu),
-        Epilogue::Gated(activation) => (2, 0.0, activation),
-    };
+    let (mode, softcap, scale, activation) = epilogue.words();
     let small = !tier.cpu && io.tokens <= SMALL_MOST;
     let decoders = Decoders::of(&formats, tier.packed_dot && !tier.cpu && !small)?;
     let kernel = match (tier.cpu, small) {
@@ -118,6 +114,7 @@ pub fn matmul(tier: Tier, matrices: &[Matrix], io: Io, epilogue: Epilogue) -> Re
         .constant("BIAS", u32::from(io.bias.is_some()))
         .with_quants(&decoders)
         .with(activation.part())
+        .with(parts::EPILOGUE)
         .with(parts::SEGMENTS)
         .with(CORE);
     let (mut variant, tile_rows, tile_tokens) = if tier.cpu {
@@ -152,7 +149,7 @@ pub fn matmul(tier: Tier, matrices: &[Matrix], io: Io, epilogue: Epilogue) -> Re
     if grid.iter().any(|n| *n > MAX_WORKGROUPS) {
         return Err(err!(Internal, "matmul: {all_rows} rows and {} tokens make {grid:?} workgroups", io.tokens));
     }
-    let mut params = vec![first.cols / 32, matrices.len() as u32, io.tokens, y_stride as u32, softcap.to_bits(), 0, tile_rows, 0];
+    let mut params = vec![first.cols / 32, matrices.len() as u32, io.tokens, y_stride as u32, softcap, 0, tile_rows, scale];
     params.extend(segments);
     let end = matrices.iter().map(|m| u64::from(m.base) + u64::from(m.rows) * u64::from(m.row_vec4)).max().unwrap_or(0);
     let weights = Binding::read(first.buffer, 0, end * 16);
@@ -174,6 +171,7 @@ fn check_size(name: &str, binding: Binding, floats: u64) -> Result<()> {
 mod tests {
     use super::*;
     use crate::kernels::BufferId;
+    use crate::kernels::parts::Activation;
 
     const Q: Matrix = Matrix { format: Format::Q4_0, buffer: BufferId(3), base: 0, rows: 65, cols: 64, row_vec4: 3 };
 
@@ -184,7 +182,7 @@ mod tests {
 
     #[test]
     fn workgroups_cover_every_matrix_and_token() {
-        let store = Epilogue::Store { softcap: 0.0 };
+        let store = Epilogue::STORE;
         let gated = Epilogue::Gated(Activation::Silu); // half of a workgroup's rows are gate and half are up
         let tiers = [
             (Tier { cpu: true, ..Tier::BASE }, [2, 4, 1], [2, 3, 1]), // 64 rows, 32 tokens
@@ -200,7 +198,7 @@ mod tests {
     #[test]
     fn few_tokens_have_kernels_of_their_own() {
         let cpu = Tier { cpu: true, ..Tier::BASE };
-        let store = Epilogue::Store { softcap: 0.0 };
+        let store = Epilogue::STORE;
         for (tier, tokens, kernel, workgroups) in [
             (Tier::BASE, 8, "matmul_small", [1, 10, 1]),
             (Tier::BASE, 9, "matmul_small", [2, 10, 1]),
@@ -220,7 +218,7 @@ mod tests {
 
     #[test]
     fn bytes_are_for_large_tiles_of_integer_weights() {
-        let store = Epilogue::Store { softcap: 0.0 };
+        let store = Epilogue::STORE;
         let fast = Tier { packed_dot: true, f16: true, ..Tier::BASE };
         let float = Matrix { format: Format::F16, row_vec4: 8, ..Q };
         for (tier, tokens, matrices, part) in [
@@ -240,7 +238,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_together_is_refused() {
-        let store = Epilogue::Store { softcap: 0.0 };
+        let store = Epilogue::STORE;
         let refused = |matrices: &[Matrix], io, epilogue| matmul(Tier::BASE, matrices, io, epilogue).is_err();
         assert!(!refused(&[Q, Q], io(64), store));
         assert!(refused(&[], io(64), store));

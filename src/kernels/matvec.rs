@@ -10,6 +10,9 @@ use crate::error::Result;
 use crate::source;
 use crate::tensor::{Format, Tier};
 
+/// Where the params' segments begin: eight words each, of which the third are the rows.
+pub const SEGMENTS_AT: usize = 12;
+
 const CORE: Source = source!("parts/matvec_core");
 const WORKGROUP: Source = source!("matvec");
 const ROWS: Source = source!("matvec_rows");
@@ -20,18 +23,43 @@ const X_QUAD_I8: Source = source!("parts/x_quad_i8");
 const DOT_F32: Source = source!("parts/dot_f32");
 const DOT_I8: Source = source!("parts/dot_i8");
 
-/// What becomes of the dot products.
+/// What becomes of the dot products, `dot` being one with its bias where there are biases.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Epilogue {
-    /// `y = dot`, through `softcap · tanh(dot / softcap)` where a soft-cap is given. Matrices lie one after another in y.
+    /// `y = scale · dot`, through `softcap · tanh(· / softcap)` where a soft-cap is given. Matrices lie one after another in y.
     Store {
         /// 0 for none.
         softcap: f32,
+        /// 1 for none.
+        scale: f32,
     },
-    /// `y += dot`: onto the residual stream.
-    Residual,
-    /// `y = activate(gate) · up`: two matrices of the same shape, gate first.
+    /// `y = activate(dot)`: a feed-forward without a gate.
+    Activated(Activation),
+    /// `y += scale · dot`: onto the residual stream.
+    Residual {
+        /// 1 for none.
+        scale: f32,
+    },
+    /// `y = gated(gate, up)`, mostly `activate(gate) · up`: two matrices of the same shape, gate first.
     Gated(Activation),
+}
+
+impl Epilogue {
+    /// `y = dot`
+    pub const STORE: Self = Self::Store { softcap: 0.0, scale: 1.0 };
+    /// `y += dot`
+    pub const RESIDUAL: Self = Self::Residual { scale: 1.0 };
+
+    /// `EPILOGUE`, `softcap` and `scale` of `shaders/parts/epilogue.wgsl`, and the activation to link.
+    pub(super) fn words(self) -> (u32, u32, u32, Activation) {
+        let (mode, softcap, scale, activation) = match self {
+            Self::Store { softcap, scale } => (0, softcap, scale, Activation::Silu),
+            Self::Residual { scale } => (1, 0.0, scale, Activation::Silu),
+            Self::Gated(activation) => (2, 0.0, 1.0, activation),
+            Self::Activated(activation) => (3, 0.0, 1.0, activation),
+        };
+        (mode, f32::to_bits(softcap), f32::to_bits(scale), activation)
+    }
 }
 
 /// What is still to be added to x, RMS-normed with weights of its own (Gemma's norms after a block). The
@@ -57,17 +85,20 @@ pub struct Io {
     pub last_row: bool,
     /// RMS norm of x: weights f32\[cols\] and epsilon. `None` takes x as it is.
     pub norm: Option<(Binding, f32)>,
+    /// f32\[rows of all matrices\], in order, gate then up: added to the dot products. In the buffer of the norm's weights, where
+    /// there is a norm.
+    pub bias: Option<Binding>,
     /// What comes onto x first. On GPUs, of one row, before a norm.
     pub added: Option<Added>,
     /// f32\[rows of all matrices\], or of one of them with [`Epilogue::Gated`]
     pub y: Binding,
 }
 
-/// `y = epilogue(matrices · norm(x))` for one to three matrices of one buffer, of up to three formats. `choice` changes how
+/// `y = epilogue(matrices · norm(x) + bias)` for one to three matrices of one buffer, of up to three formats. `choice` changes how
 /// the rows are shared out, and nothing of the result but the order of its sums.
 ///
 /// # Errors
-/// `internal` where the matrices do not fit together, `unsupported-quant` for a format without a decoder.
+/// `internal` where the matrices or the bindings do not fit together, `unsupported-quant` for a format without a decoder.
 pub fn matvec(tier: Tier, choice: MatvecChoice, matrices: &[Matrix], io: Io, epilogue: Epilogue) -> Result<Dispatch> {
     let first = matrices.first().ok_or_else(|| err!(Internal, "matvec: no matrix"))?;
     let gated = matches!(epilogue, Epilogue::Gated(_));
@@ -85,18 +116,15 @@ pub fn matvec(tier: Tier, choice: MatvecChoice, matrices: &[Matrix], io: Io, epi
         }
     }
     let decoders = Decoders::of(&formats, tier.packed_dot)?;
-    let activation = if let Epilogue::Gated(activation) = epilogue { activation } else { Activation::Silu };
-    let (mode, softcap) = match epilogue {
-        Epilogue::Store { softcap } => (0, softcap),
-        Epilogue::Residual => (1, 0.0),
-        Epilogue::Gated(_) => (2, 0.0),
-    };
+    let (mode, softcap, scale, activation) = epilogue.words();
     let base = Variant::new(if tier.cpu { ROWS } else { WORKGROUP }, &[])
         .constant("NORM", u32::from(io.norm.is_some()))
+        .constant("BIAS", u32::from(io.bias.is_some()))
         .constant("EPILOGUE", mode)
         .constant("ROWS", choice.rows)
         .with_quants(&decoders)
         .with(activation.part())
+        .with(parts::EPILOGUE)
         .with(parts::SEGMENTS)
         .with(CORE)
         .with(if decoders.packed { DOT_I8 } else { DOT_F32 });
@@ -125,11 +153,19 @@ pub fn matvec(tier: Tier, choice: MatvecChoice, matrices: &[Matrix], io: Io, epi
         }
     }
     segments.resize(3 * 8, 0);
-    let (norm, eps) = io.norm.unwrap_or((io.x, 0.0));
+    let rows: u64 = matrices.iter().map(|m| u64::from(m.rows)).sum();
+    if io.bias.is_some_and(|b| b.bytes < rows * 4) {
+        return Err(err!(Internal, "matvec: {rows} rows have fewer biases: {:?}", io.bias));
+    }
+    let (norm, [norm_at, bias_at]) = match (io.norm, io.bias) {
+        (Some((norm, _)), Some(bias)) => norm.covering(bias)?,
+        (norm, bias) => (norm.map(|n| n.0).or(bias).unwrap_or(io.x), [0, 0]),
+    };
+    let eps = io.norm.map_or(0.0, |n| n.1);
     let x_stride = if io.last_row { first.cols / 4 } else { 0 };
     let grid_x = workgroups.min(MAX_WORKGROUPS);
-    let mut params =
-        vec![first.cols / 32, matrices.len() as u32, workgroups, grid_x, eps.to_bits(), softcap.to_bits(), x_stride, 0];
+    let mut params = vec![first.cols / 32, matrices.len() as u32, workgroups, grid_x, eps.to_bits(), softcap, x_stride, scale];
+    params.extend([norm_at / 4, bias_at, 0, 0]);
     params.extend(segments);
     let end = matrices.iter().map(|m| u64::from(m.base) + u64::from(m.rows) * u64::from(m.row_vec4)).max().unwrap_or(0);
     let mut bindings = vec![io.state, io.x, norm, Binding::read(first.buffer, 0, end * 16), io.y];

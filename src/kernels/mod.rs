@@ -25,6 +25,8 @@ pub mod tuning;
 
 pub use link::{Part, Source, Target, Variant};
 
+use crate::err;
+use crate::error::Result;
 use crate::tensor::Tier;
 
 /// A buffer of a plan, by its place in the plan's list of [`BufferSpec`]s.
@@ -71,6 +73,18 @@ impl Binding {
     /// A range that the kernel reads and writes.
     pub fn read_write(buffer: BufferId, offset: u64, bytes: u64) -> Self {
         Self { buffer, offset, bytes, access: Access::ReadWrite }
+    }
+
+    /// The range from the first of both to the end of the last, and where each starts in it, in floats: kernels that read norm
+    /// weights and biases bind them as one, since bindings are few and these lie in one buffer. Error: `internal` where they do not.
+    pub(crate) fn covering(self, other: Self) -> Result<(Self, [u32; 2])> {
+        let offset = self.offset.min(other.offset);
+        let bytes = (self.offset + self.bytes).max(other.offset + other.bytes) - offset;
+        let starts = [self, other].map(|b| u32::try_from((b.offset - offset) / 4).ok());
+        match (starts, self.buffer == other.buffer) {
+            ([Some(first), Some(second)], true) => Ok((Self { offset, bytes, ..self }, [first, second])),
+            _ => Err(err!(Internal, "{self:?} and {other:?} cannot be bound as one")),
+        }
     }
 }
 

@@ -15,26 +15,43 @@ pub const REDUCE_SUBGROUP: Source = source!("parts/reduce_subgroup");
 /// The matrices of one dispatch of matvec or matmul.
 pub const SEGMENTS: Source = source!("parts/segments");
 const FORMATS: [Source; 3] = [source!("parts/formats_1"), source!("parts/formats_2"), source!("parts/formats_3")];
-/// `activate`: SiLU.
-pub const ACT_SILU: Source = source!("parts/act_silu");
-/// `activate`: GELU's tanh approximation.
-pub const ACT_GELU_TANH: Source = source!("parts/act_gelu_tanh");
+/// What becomes of the dot products of matvec and matmul.
+pub const EPILOGUE: Source = source!("parts/epilogue");
+const ACT_SILU: Source = source!("parts/act_silu");
+const ACT_GELU_TANH: Source = source!("parts/act_gelu_tanh");
+const ACT_GELU: Source = source!("parts/act_gelu");
+const ACT_SWIGLU_OAI: Source = source!("parts/act_swiglu_oai");
+const ACT_SIGMOID: Source = source!("parts/act_sigmoid");
 
-/// The activation of a gated feed-forward block: `out = act(gate) * up`.
+/// What a feed-forward block puts its numbers through, or a gate its own. Where there is a gate: `activate(gate) * value`, unless
+/// said otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Activation {
     /// `x * sigmoid(x)` (Llama, Qwen).
     Silu,
-    /// GELU's tanh approximation (Gemma).
+    /// GELU's tanh approximation (Gemma, GPT-2, Phi 2, StarCoder 2).
     GeluTanh,
+    /// GELU by the error function (BERT).
+    Gelu,
+    /// gpt-oss: `min(gate, 7) * sigmoid(1.702 * min(gate, 7)) * (clamp(up, -7, 7) + 1)`.
+    SwigluOai,
+    /// `sigmoid(x)`.
+    Sigmoid,
 }
 
 impl Activation {
-    /// The part that declares `fn activate(x: f32) -> f32`.
+    /// All of them.
+    pub const ALL: [Activation; 5] =
+        [Activation::Silu, Activation::GeluTanh, Activation::Gelu, Activation::SwigluOai, Activation::Sigmoid];
+
+    /// The part that declares `fn activate(x: f32) -> f32` and `fn gated(gate: f32, up: f32) -> f32`.
     pub fn part(self) -> Source {
         match self {
             Activation::Silu => ACT_SILU,
             Activation::GeluTanh => ACT_GELU_TANH,
+            Activation::Gelu => ACT_GELU,
+            Activation::SwigluOai => ACT_SWIGLU_OAI,
+            Activation::Sigmoid => ACT_SIGMOID,
         }
     }
 }

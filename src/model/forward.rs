@@ -22,7 +22,7 @@ use crate::kernels::norm::{self, Into, norm};
 use crate::kernels::tuning::{MatvecChoice, Role};
 use crate::kernels::{Binding, Matrix, Recording};
 
-pub(super) const STORE: Epilogue = Epilogue::Store { softcap: 0.0 };
+pub(super) const STORE: Epilogue = Epilogue::STORE;
 
 /// A recording while it is put together: where the residual stream is, and how a matrix is multiplied.
 pub(super) struct Pass<'a> {
@@ -82,7 +82,7 @@ impl<'a> Pass<'a> {
     pub fn add(&mut self, role: Role, m: &Linear, input: Slot, post: Option<Binding>) -> Result<()> {
         let (y, epilogue) = match post {
             Some(_) => (self.plan.ids.xn, STORE),
-            None => (self.x, Epilogue::Residual),
+            None => (self.x, Epilogue::RESIDUAL),
         };
         match self.positions {
             Some(_) => self.matvec(role, &m.matrices, input.read(), None, None, y.write(), epilogue)?,
@@ -123,7 +123,7 @@ impl<'a> Pass<'a> {
     ) -> Result<()> {
         let plan = self.plan;
         let norm = norm.map(|weights| (weights, plan.architecture.norm_eps));
-        let io = matvec::Io { state: plan.ids.state.read(), x, last_row: false, norm, added, y };
+        let io = matvec::Io { state: plan.ids.state.read(), x, last_row: false, norm, bias: None, added, y };
         self.recording.push(matvec(plan.options.tier, plan.tuning.get(role), m, io, epilogue)?);
         Ok(())
     }
@@ -203,10 +203,11 @@ impl Plan {
                 x: self.ids.x.read(),
                 last_row: true,
                 norm: Some((self.output_norm, self.architecture.norm_eps)),
+                bias: None,
                 added: None,
                 y,
             };
-            let epilogue = Epilogue::Store { softcap: self.architecture.logit_softcap };
+            let epilogue = Epilogue::Store { softcap: self.architecture.logit_softcap, scale: 1.0 };
             r.push(matvec(self.options.tier, self.tuning.head, &[*matrix], io, epilogue)?);
         }
         Ok(r)

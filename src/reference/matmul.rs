@@ -1,7 +1,7 @@
 //! The twin of `matmul`, `matmul_rows` and `matmul_small`.
 
 use super::Memory;
-use super::activation::activation;
+use super::activation::{Functions, activation};
 use super::case::{Case, Noise};
 use super::weights::{clear_floats, decode_row, fill_matrix, formats_of, round, rounds};
 use crate::error::Result;
@@ -72,8 +72,9 @@ pub fn matmul(d: &Dispatch, m: &mut Memory) -> Result<()> {
         return Ok(());
     }
     let rows = products(d, m)?;
-    let (y_stride, softcap) = (d.params[3] as usize, f64::from(f32::from_bits(d.params[4])));
-    let activate = activation(&d.variant)?;
+    let float = |word: u32| f64::from(f32::from_bits(word));
+    let (y_stride, softcap, scale) = (d.params[3] as usize, float(d.params[4]), float(d.params[7]));
+    let Functions { activate, gated } = activation(&d.variant)?;
     let epilogue = constant(d, "EPILOGUE");
     let y = m.binding_mut(d, 5)?;
     // With gate and up, the second half are the up rows.
@@ -82,10 +83,11 @@ pub fn matmul(d: &Dispatch, m: &mut Memory) -> Result<()> {
         for (t, p) in products.iter().enumerate() {
             let slot = &mut y[t * y_stride + r];
             let value = match epilogue {
-                2 => activate(p.dot) * rows[outputs + i].1[t].dot,
-                1 => f64::from(f32::from_bits(*slot)) + p.dot,
-                _ if softcap != 0.0 => softcap * (p.dot / softcap).tanh(),
-                _ => p.dot,
+                3 => activate(p.dot),
+                2 => gated(p.dot, rows[outputs + i].1[t].dot),
+                1 => f64::from(f32::from_bits(*slot)) + scale * p.dot,
+                _ if softcap != 0.0 => softcap * (scale * p.dot / softcap).tanh(),
+                _ => scale * p.dot,
             };
             *slot = (value as f32).to_bits();
         }
@@ -94,10 +96,11 @@ pub fn matmul(d: &Dispatch, m: &mut Memory) -> Result<()> {
 }
 
 /// The largest error that may be, where a product may be off by `relative` of its magnitude. An activation's slope is at
-/// most 1.13, and a soft-cap's 1.
+/// most 1.13, and a soft-cap's 1. What is gated is multiplied with up, or with up + 1.
 fn tolerance(d: &Dispatch, m: &Memory, relative: f64) -> Result<f32> {
     let rows = products(d, m)?;
-    let activate = activation(&d.variant)?;
+    let Functions { activate, .. } = activation(&d.variant)?;
+    let scale = f64::from(f32::from_bits(d.params[7]));
     let mut top = 0.0f64;
     let outputs = if constant(d, "EPILOGUE") == 2 { rows.len() / 2 } else { rows.len() };
     for (i, (_, products)) in rows.iter().take(outputs).enumerate() {
@@ -105,9 +108,9 @@ fn tolerance(d: &Dispatch, m: &Memory, relative: f64) -> Result<f32> {
             top = top.max(match constant(d, "EPILOGUE") {
                 2 => {
                     let up = rows[outputs + i].1[t];
-                    1.13 * p.magnitude * up.dot.abs() + activate(p.dot).abs() * up.magnitude
+                    1.13 * p.magnitude * (up.dot.abs() + 1.0) + activate(p.dot).abs() * up.magnitude
                 }
-                _ => p.magnitude + 1.0, // what was in y
+                _ => 1.13 * scale * p.magnitude + 1.0, // what was in y
             });
         }
     }
@@ -121,7 +124,7 @@ const F16_ERROR: f64 = 5e-4;
 
 /// Odd sizes, every format, every epilogue, mixed formats.
 pub fn cases(tier: Tier) -> Result<Vec<Case>> {
-    let store = Epilogue::Store { softcap: 0.0 };
+    let store = Epilogue::STORE;
     let plain =
         |shapes: &[(Format, u32)], cols, tokens| Spec { shapes: shapes.to_vec(), cols, tokens, bias: false, epilogue: store };
     if tier.packed_dot {
@@ -139,17 +142,19 @@ pub fn cases(tier: Tier) -> Result<Vec<Case>> {
     specs.push(plain(&[(q, 129), (q, 65), (q, 33)], 288, (31, 64)));
     specs.push(plain(&[(Format::Q5_0, 64), (Format::Q5_0, 33), (Format::Q8_0, 31)], 320, (5, 5)));
     specs.push(Spec { bias: true, ..plain(&[(Format::Q4_K, 65), (Format::Q5_K, 31), (Format::Q6_K, 1)], 256, (33, 40)) });
-    specs.push(Spec { epilogue: Epilogue::Residual, ..plain(&[(q, 65)], 768, (31, 40)) });
-    specs.push(Spec { epilogue: Epilogue::Residual, ..plain(&[(q, 65)], 768, (21, 32)) });
+    specs.push(Spec { epilogue: Epilogue::RESIDUAL, ..plain(&[(q, 65)], 768, (31, 40)) });
+    specs.push(Spec { epilogue: Epilogue::Residual { scale: 0.22 }, ..plain(&[(q, 65)], 768, (21, 32)) });
     specs.push(plain(&[(Format::Q6_K, 40)], 768, (7, 8)));
-    specs.push(Spec { bias: true, epilogue: Epilogue::Residual, ..plain(&[(Format::Q8_0, 31)], 96, (3, 3)) });
+    specs.push(Spec { bias: true, epilogue: Epilogue::Residual { scale: 0.22 }, ..plain(&[(Format::Q8_0, 31)], 96, (3, 3)) });
     specs.push(Spec { epilogue: Epilogue::Gated(Activation::Silu), ..plain(&[(q, 129), (q, 129)], 288, (31, 31)) });
     specs.push(Spec {
         epilogue: Epilogue::Gated(Activation::GeluTanh),
         bias: true,
         ..plain(&[(Format::Q4_K, 33), (Format::Q6_K, 33)], 512, (65, 65))
     });
-    specs.push(Spec { epilogue: Epilogue::Store { softcap: 1.5 }, ..plain(&[(Format::F16, 70)], 64, (2, 2)) });
+    specs.push(Spec { epilogue: Epilogue::Store { softcap: 1.5, scale: 0.3 }, ..plain(&[(Format::F16, 70)], 64, (2, 2)) });
+    specs.push(Spec { epilogue: Epilogue::Activated(Activation::Gelu), bias: true, ..plain(&[(q, 65)], 96, (33, 40)) });
+    specs.push(Spec { epilogue: Epilogue::Gated(Activation::SwigluOai), bias: true, ..plain(&[(q, 33), (q, 33)], 96, (7, 8)) });
     let mut cases = specs.iter().map(|spec| spec.case(tier, 0)).collect::<Result<Vec<_>>>()?;
     let mut done = plain(&[(q, 31)], 96, (3, 3)).case(tier, 1)?;
     done.name.push_str(" done");
@@ -181,12 +186,12 @@ fn rounded_cases(tier: Tier) -> Result<Vec<Case>> {
     let spec = |shapes: &[(Format, u32)], cols, tokens, bias, epilogue| {
         Spec { shapes: shapes.to_vec(), cols, tokens, bias, epilogue }.case(tier, 0)
     };
-    let store = Epilogue::Store { softcap: 0.0 };
+    let store = Epilogue::STORE;
     let (silu, gelu) = (Epilogue::Gated(Activation::Silu), Epilogue::Gated(Activation::GeluTanh));
     Ok(vec![
         spec(&[(Q4_0, 65), (Q4_1, 33), (Q5_0, 1)], 96, (33, 40), false, store)?,
         spec(&[(Q5_1, 31), (Q8_0, 64), (Q4_K, 65)], 512, (65, 65), true, store)?,
-        spec(&[(Q8_0, 65)], 32, (34, 129), false, Epilogue::Residual)?,
+        spec(&[(Q8_0, 65)], 32, (34, 129), false, Epilogue::RESIDUAL)?,
         spec(&[(Q4_1, 129), (Q4_1, 129)], 288, (33, 33), false, silu)?,
         spec(&[(Q5_K, 33), (Q6_K, 33)], 512, (64, 64), true, gelu)?,
     ])

@@ -4,6 +4,7 @@
 mod bandwidth;
 mod bench;
 mod cancel;
+mod files;
 mod generate;
 mod kv;
 mod load;
@@ -23,6 +24,7 @@ mod words;
 pub use bandwidth::bandwidth;
 pub use bench::{AtContext, BenchOptions, BenchReport, Device, Measured};
 pub use cancel::{AbortFlag, Cancel};
+pub use files::{Files, Joined, open_model};
 pub use generate::{Finish, Generated, Timings, TokenEvent, Usage};
 pub use load::{Engine, LoadOptions, LoadPhases, ModelInfo, Precision, Progress, describe};
 pub use options::{GenerateOptions, Prompt};

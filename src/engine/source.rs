@@ -2,7 +2,7 @@
 
 use crate::err;
 use crate::error::Result;
-use crate::gguf::{Header, Parsed, parse};
+use crate::gguf::{Header, Parsed, parse, shard_count};
 
 /// A source of bytes that answers range reads: memory, a file, HTTP ranges, a Blob.
 #[allow(async_fn_in_trait)] // no Send bound is wanted
@@ -73,11 +73,21 @@ impl ByteSource for NoiseSource {
 /// The first read of a header: holds the metadata of small models whole.
 const FIRST_READ: u64 = 1 << 20;
 
-/// Reads a file's header, and no more than about twice its bytes.
+/// Reads the header of a model that is one file, and no more than about twice its bytes.
 ///
 /// # Errors
-/// `bad-file` and `unsupported-quant` as [`parse`] finds them, and what the source fails with.
+/// `bad-file` and `unsupported-quant` as [`parse`] finds them, `bad-file` for one file of several
+/// ([`open_model`](super::open_model) finds the others), and what the source fails with.
 pub async fn read_header(source: &impl ByteSource) -> Result<Header> {
+    let header = read_part(source).await?;
+    match shard_count(&header)? {
+        1 => Ok(header),
+        count => Err(err!(BadFile, "the model is split into {count} files, and this is one of them; give all")),
+    }
+}
+
+/// Reads the header of a file that may be one of several.
+pub(super) async fn read_part(source: &impl ByteSource) -> Result<Header> {
     let mut prefix = Vec::new();
     let mut want = FIRST_READ;
     loop {

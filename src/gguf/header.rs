@@ -78,6 +78,12 @@ impl Header {
         Ok(Self { version: 3, metadata, tensors, alignment: DEFAULT_ALIGNMENT, data_offset: 0, file_len: end, by_name })
     }
 
+    /// Makes the index anew after tensors were added. Error: `bad-file` where a name comes twice.
+    pub(super) fn reindex(&mut self) -> Result<()> {
+        self.by_name = index(&self.tensors)?;
+        Ok(())
+    }
+
     /// The tensor of this name.
     pub fn tensor(&self, name: &str) -> Option<&TensorInfo> {
         let at = self.by_name.binary_search_by(|&i| self.tensors[i as usize].name.as_str().cmp(name)).ok()?;

@@ -12,10 +12,12 @@ mod header;
 pub mod limits;
 mod metadata;
 mod reader;
+mod split;
 mod values;
 
 pub use header::{Header, TensorInfo};
 pub use metadata::{Array, Metadata, Strings, Value};
+pub use split::{ShardName, in_file, merge, shard_count};
 
 use crate::error::{Error, Result};
 use reader::Reader;

@@ -269,11 +269,6 @@ impl<'a> Facts<'a> {
                 Some(value) => return Err(err!(UnsupportedArchitecture, "{key} = {value:?} is not supported")),
             }
         }
-        match self.header.metadata.uint("split.count")? {
-            Some(n) if n > 1 => {
-                Err(err!(UnsupportedArchitecture, "split.count: a file split into {n} is not supported; merge it first"))
-            }
-            _ => Ok(()),
-        }
+        Ok(())
     }
 }

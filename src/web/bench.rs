@@ -8,7 +8,7 @@ use wasm_bindgen::prelude::*;
 use super::compiler::JsCompiler;
 use super::convert;
 use super::model::{DeviceOptions, JsResult, split};
-use super::source::{AbortFlag, BrowserHost, JsByteSource, JsSource};
+use super::source::{AbortFlag, BrowserHost, JsModelFiles};
 use crate::engine::{self, BenchOptions, BenchReport, ByteSource, Engine, LoadOptions, NoiseSource};
 use crate::err;
 use crate::error::Result;
@@ -26,11 +26,11 @@ struct PageReport {
     peak_wasm_bytes: u64,
 }
 
-/// Loads the model of `source`, or the synthetic one of this name, measures it and frees it. `load`: the options of
+/// Loads the model of `files`, or the synthetic one of this name, measures it and frees it. `load`: the options of
 /// `Model.load`; `bench`: `contexts`, `promptTokens`, `maxTokens`, `runs`. An abort is the error `aborted`.
 #[wasm_bindgen]
 pub async fn benchmark(
-    source: Option<JsByteSource>,
+    files: Option<JsModelFiles>,
     synthetic: Option<String>,
     load: js_sys::Object,
     bench: JsValue,
@@ -40,10 +40,10 @@ pub async fn benchmark(
 ) -> JsResult<JsValue> {
     let cancel = abort.watch();
     let options = Options { load: &load, bench, on_progress: &on_progress, cancel: &cancel, compiler };
-    let report = match (source, synthetic) {
-        (Some(source), None) => of_source(source, options).await,
+    let report = match (files, synthetic) {
+        (Some(files), None) => of_files(&files, options).await,
         (None, Some(name)) => of_name(&name, options).await,
-        _ => Err(err!(BadOption, "benchmark: expected a source or the name of a synthetic model")),
+        _ => Err(err!(BadOption, "benchmark: expected files or the name of a synthetic model")),
     };
     let report = report.map_err(convert::error)?;
     let peak_wasm_bytes = core::arch::wasm32::memory_size::<0>() as u64 * 65_536;
@@ -58,9 +58,9 @@ struct Options<'a> {
     compiler: JsCompiler,
 }
 
-async fn of_source(source: JsByteSource, options: Options<'_>) -> Result<BenchReport> {
-    let source = JsSource::new(source)?;
-    measure(engine::read_header(&source).await?, &source, options).await
+async fn of_files(files: &JsModelFiles, options: Options<'_>) -> Result<BenchReport> {
+    let (header, source) = super::source::open(files).await?;
+    measure(header, &source, options).await
 }
 
 async fn of_name(name: &str, options: Options<'_>) -> Result<BenchReport> {

@@ -22,8 +22,6 @@ use std::cell::RefCell;
 
 use wasm_bindgen::prelude::*;
 
-use crate::engine;
-
 thread_local! {
     static ON_PANIC: RefCell<Option<js_sys::Function>> = const { RefCell::new(None) };
 }
@@ -53,8 +51,7 @@ pub fn on_panic(callback: js_sys::Function) {
 ///
 /// Errors: `bad-file`, `unsupported-quant` for a type number that is unknown, and those of the source.
 #[wasm_bindgen]
-pub async fn inspect(source: source::JsByteSource) -> Result<JsValue, JsValue> {
-    let source = source::JsSource::new(source).map_err(convert::error)?;
-    let header = engine::read_header(&source).await.map_err(convert::error)?;
+pub async fn inspect(files: source::JsModelFiles) -> Result<JsValue, JsValue> {
+    let (header, _) = source::open(&files).await.map_err(convert::error)?;
     convert::to_js(&info::ModelInfo::of(&header).map_err(convert::error)?)
 }

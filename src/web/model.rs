@@ -9,7 +9,7 @@ use wasm_bindgen::prelude::*;
 use super::compiler::JsCompiler;
 use super::convert;
 use super::info::ModelInfo;
-use super::source::{AbortFlag, BrowserHost, JsByteSource, JsSource};
+use super::source::{self, AbortFlag, BrowserHost, JsModelFiles};
 use crate::engine::{self, Engine, GenerateOptions, Host, LoadOptions, LoadPhases, Prompt, Words};
 use crate::err;
 use crate::error::Result;
@@ -132,13 +132,13 @@ fn prompt(value: JsValue) -> Result<Prompt> {
 impl Model {
     /// Loads a model onto a device. `on_progress({phase, loaded, total})` is called as it advances.
     pub async fn load(
-        source: JsByteSource,
+        files: JsModelFiles,
         options: js_sys::Object,
         on_progress: js_sys::Function,
         abort: &AbortFlag,
         compiler: JsCompiler,
     ) -> JsResult<Model> {
-        Self::load_now(source, &options, &on_progress, &abort.watch(), compiler).await.map_err(convert::error)
+        Self::load_now(files, &options, &on_progress, &abort.watch(), compiler).await.map_err(convert::error)
     }
 
     /// What was loaded, and onto what.
@@ -201,7 +201,7 @@ impl Model {
 
 impl Model {
     async fn load_now(
-        source: JsByteSource,
+        files: JsModelFiles,
         options: &js_sys::Object,
         on_progress: &js_sys::Function,
         cancel: &engine::AbortFlag,
@@ -210,21 +210,21 @@ impl Model {
         let (device, rest) = split(options)?;
         let device: DeviceOptions = convert::options("load", device)?;
         let options: LoadOptions = convert::options("load", rest)?;
-        let source = JsSource::new(source)?;
         let mut progress = |p: engine::Progress| {
             // The host's own callback: it posts a message, and has nobody to tell when that fails.
             if let Ok(p) = convert::to_js(&p) {
                 let _ = on_progress.call1(&JsValue::NULL, &p);
             }
         };
+        // What is wrong with the files is said before a device is asked for.
+        let began = BrowserHost.now_ms();
+        progress(engine::Progress { phase: "header", loaded: 0, total: 0 });
+        let (header, source) = source::open(&files).await?;
+        let described = ModelInfo::of(&header)?;
+        let header_ms = BrowserHost.now_ms() - began;
         let gpu = Gpu::request(device.into()).await?;
         gpu.compile_with(Box::new(compiler));
         let gpu = Rc::new(gpu);
-        let began = BrowserHost.now_ms();
-        progress(engine::Progress { phase: "header", loaded: 0, total: 0 });
-        let header = engine::read_header(&source).await?;
-        let described = ModelInfo::of(&header)?;
-        let header_ms = BrowserHost.now_ms() - began;
         let engine = Engine::load_header(header, &source, gpu, &options, Box::new(BrowserHost), &mut progress, cancel).await?;
         let loaded = engine.info();
         let report = engine.report();

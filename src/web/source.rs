@@ -4,9 +4,10 @@ use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;
 
 use super::convert::source_error;
-use crate::engine::{self, ByteSource, Host};
+use crate::engine::{self, ByteSource, Files, Host, Joined};
 use crate::err;
 use crate::error::Result;
+use crate::gguf::Header;
 
 /// The largest size that a JS number holds exactly.
 const MAX_SAFE_INTEGER: f64 = 9_007_199_254_740_991.0;
@@ -23,6 +24,16 @@ extern "C" {
     #[wasm_bindgen(method, catch)]
     fn read(this: &JsByteSource, offset: f64, length: f64) -> std::result::Result<js_sys::Promise, JsValue>;
 
+    /// `{ entry: string, open(name: string): Promise<ByteSource | undefined> }`
+    #[wasm_bindgen(typescript_type = "ModelFiles")]
+    pub type JsModelFiles;
+
+    #[wasm_bindgen(method, getter)]
+    fn entry(this: &JsModelFiles) -> String;
+
+    #[wasm_bindgen(method, catch)]
+    fn open(this: &JsModelFiles, name: &str) -> std::result::Result<js_sys::Promise, JsValue>;
+
     #[wasm_bindgen(js_namespace = performance, js_name = now)]
     fn performance_now() -> f64;
 }
@@ -33,9 +44,24 @@ pub struct JsSource {
     len: u64,
 }
 
+impl Files for JsModelFiles {
+    type Source = JsSource;
+
+    async fn open(&self, name: &str) -> Result<Option<JsSource>> {
+        let promise = JsModelFiles::open(self, name).map_err(|e| source_error(&e))?;
+        let source = JsFuture::from(promise).await.map_err(|e| source_error(&e))?;
+        if source.is_undefined() { Ok(None) } else { JsSource::new(source.unchecked_into()).map(Some) }
+    }
+}
+
+/// Opens the model that the page handed over. Errors as [`engine::open_model`].
+pub async fn open(files: &JsModelFiles) -> Result<(Header, Joined<JsSource>)> {
+    engine::open_model(files, &files.entry()).await
+}
+
 impl JsSource {
     /// Errors: `bad-option` where `size` is no length.
-    pub fn new(source: JsByteSource) -> Result<Self> {
+    fn new(source: JsByteSource) -> Result<Self> {
         let size = source.size();
         if !(0.0..=MAX_SAFE_INTEGER).contains(&size) || size.fract() != 0.0 {
             return Err(err!(BadOption, "source: expected a size in bytes, found {size}"));

@@ -2,6 +2,7 @@
 #![allow(dead_code)] // each test binary uses some of it
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // a helper that fails fails its test
 
+pub mod files;
 pub mod gguf_writer;
 pub mod models;
 

@@ -5,9 +5,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use pollster::block_on;
-use rivulet::engine::{
-    BenchOptions, BenchReport, ByteSource, Engine, NoiseSource, Precision, Profile, Progress, read_header, selftest,
-};
+use rivulet::engine::{BenchOptions, BenchReport, ByteSource, Engine, NoiseSource, Precision, Profile, Progress, selftest};
 use rivulet::err;
 use rivulet::error::Result;
 use rivulet::gguf::Header;
@@ -19,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::Report;
 use crate::args::{Bench, Device};
-use crate::host::{FileSource, System};
+use crate::host::{System, open};
 use crate::model::{gpu, gpu_options, load_options};
 
 /// `bench`: rates over context lengths, and what a token costs; or how long each kernel takes.
@@ -38,8 +36,8 @@ pub fn bench(args: &Bench, device: &Device) -> Result<Report> {
             measure(header, &source, args, device)?
         }
         (None, Some(path)) => {
-            let source = FileSource::open(path)?;
-            measure(block_on(read_header(&source))?, &source, args, device)?
+            let (header, source) = open(path)?;
+            measure(header, &source, args, device)?
         }
         (None, None) => return Err(err!(BadOption, "bench: expected a model or --synthetic")),
     };

@@ -3,13 +3,15 @@
 use std::cell::RefCell;
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
-use std::io::{Read, Seek, SeekFrom};
-use std::path::Path;
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use rivulet::engine::{ByteSource, Host};
+use pollster::block_on;
+use rivulet::engine::{ByteSource, Files, Host, Joined, open_model};
 use rivulet::err;
 use rivulet::error::Result;
+use rivulet::gguf::Header;
 use serde::de::DeserializeOwned;
 
 /// A file, read at offsets.
@@ -19,14 +21,30 @@ pub struct FileSource {
     path: String,
 }
 
-impl FileSource {
-    /// Opens a file. Error: `network`, the code of a source that cannot be read.
-    pub fn open(path: &Path) -> Result<Self> {
+/// A folder of files.
+struct Folder(PathBuf);
+
+impl Files for Folder {
+    type Source = FileSource;
+
+    async fn open(&self, name: &str) -> Result<Option<FileSource>> {
+        let path = self.0.join(name);
         let fail = |e: std::io::Error| err!(Network, "opening {}: {e}", path.display());
-        let file = File::open(path).map_err(fail)?;
+        let file = match File::open(&path) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+            file => file.map_err(fail)?,
+        };
         let len = file.metadata().map_err(fail)?.len();
-        Ok(Self { file: RefCell::new(file), len, path: path.display().to_string() })
+        Ok(Some(FileSource { file: RefCell::new(file), len, path: path.display().to_string() }))
     }
+}
+
+/// Opens the model at a path: a GGUF file, or any file of a split one. Errors as [`open_model`].
+pub fn open(path: &Path) -> Result<(Header, Joined<FileSource>)> {
+    let name = path.file_name().and_then(|n| n.to_str());
+    let name = name.ok_or_else(|| err!(Network, "opening {}: expected the name of a file", path.display()))?;
+    let folder = Folder(path.parent().unwrap_or(Path::new("")).to_path_buf());
+    block_on(open_model(&folder, name))
 }
 
 impl ByteSource for FileSource {

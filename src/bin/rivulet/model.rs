@@ -5,7 +5,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use pollster::block_on;
-use rivulet::engine::{Engine, GenerateOptions, LoadOptions, Prompt, describe, read_header};
+use rivulet::engine::{Engine, GenerateOptions, LoadOptions, Prompt, describe};
 use rivulet::err;
 use rivulet::error::Result;
 use rivulet::gguf::{Array, Value};
@@ -16,7 +16,7 @@ use serde_json::{Map, json};
 
 use crate::Report;
 use crate::args::{Device, Generate};
-use crate::host::{FileSource, System, read_json};
+use crate::host::{System, open, read_json};
 
 /// The device that the options ask for.
 pub fn gpu(device: &Device) -> Result<Gpu> {
@@ -48,15 +48,15 @@ pub fn load_options(device: &Device) -> Result<LoadOptions> {
 
 /// Loads a model, telling the progress on stderr.
 pub fn load(path: &Path, device: &Device) -> Result<Engine> {
-    let source = FileSource::open(path)?;
+    let (header, source) = open(path)?;
     let options = load_options(device)?;
-    block_on(Engine::load(&source, Rc::new(gpu(device)?), &options, Box::new(System::start()), &mut |_| {}, &|| false))
+    let host = Box::new(System::start());
+    block_on(Engine::load_header(header, &source, Rc::new(gpu(device)?), &options, host, &mut |_| {}, &|| false))
 }
 
 /// `inspect`: the header alone.
 pub fn inspect(path: &Path, device: &Device) -> Result<Report> {
-    let source = FileSource::open(path)?;
-    let header = block_on(read_header(&source))?;
+    let (header, _) = open(path)?;
     // Without a device: planned for one without limits, so that every file can be looked at.
     let tier = Tier { max_binding_bytes: u64::MAX, ..Tier::BASE };
     let info = describe(&header, tier, &load_options(device)?);

@@ -3,8 +3,6 @@
 use std::path::Path;
 
 use minijinja::Value;
-use pollster::block_on;
-use rivulet::engine::read_header;
 use rivulet::err;
 use rivulet::error::Result;
 use rivulet::gguf::Header;
@@ -14,11 +12,11 @@ use serde_json::json;
 
 use crate::Report;
 use crate::args::Render;
-use crate::host::{FileSource, System, read_json};
+use crate::host::{self, System, read_json};
 use rivulet::engine::Host;
 
 fn open(path: &Path) -> Result<(Header, Tokenizer)> {
-    let mut header = block_on(read_header(&FileSource::open(path)?))?;
+    let (mut header, _) = host::open(path)?;
     let tokenizer = Tokenizer::from_metadata(&mut header.metadata)?;
     Ok((header, tokenizer))
 }

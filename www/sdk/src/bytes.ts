@@ -8,7 +8,8 @@ import type { ByteSource } from "../wasm/rivulet.js";
 import { RivuletError } from "./errors.js";
 import type { SourceDescription } from "./protocol.js";
 
-export type { ByteSource };
+/** Where a file is. */
+type Where = Omit<Extract<SourceDescription, { kind: "url" }>, "kind">;
 
 /** Settings of the sources; the defaults are for pages, the tests shorten the times. */
 export interface SourceSettings {
@@ -21,9 +22,14 @@ export interface SourceSettings {
   stallMs?: number;
   /** Called while a whole file is fetched up front, in bytes. */
   onDownload?: (loaded: number, total: number) => void;
+  /** Whether a web page may be what the address has (true), or means that the file is not there. */
+  page?: boolean;
 }
 
 type Settings = Required<Omit<SourceSettings, "onDownload">> & Pick<SourceSettings, "onDownload">;
+
+/** There is no such file. */
+export class NotFound extends RivuletError {}
 
 const READ_AHEAD = 16 * 1024 * 1024;
 const BACKOFF_MS = [250, 500, 1000, 2000, 4000] as const;
@@ -33,20 +39,14 @@ const SKIP = 1024 * 1024;
 /** The longest wait that a server may ask for by Retry-After, in milliseconds. */
 const RETRY_AFTER_MAX_MS = 15_000;
 
-/** Opens a described source; for a URL this makes the first request. */
-export async function openSource(description: SourceDescription, settings: SourceSettings): Promise<ByteSource> {
-  const full: Settings = { readAhead: READ_AHEAD, backoffMs: BACKOFF_MS, stallMs: STALL_MS, ...settings };
-  if (description.kind === "blob") return new BlobSource(description.blob, "the file");
-  return UrlSource.open(description, full);
-}
-
 function bounds(offset: number, length: number, size: number): void {
   if (!Number.isSafeInteger(offset) || !Number.isSafeInteger(length) || offset < 0 || length < 0 || offset + length > size) {
     throw new RivuletError("bad-file", `read: expected a range within ${size} bytes, found ${length} bytes at ${offset}`);
   }
 }
 
-class BlobSource implements ByteSource {
+/** A Blob's bytes. */
+export class BlobSource implements ByteSource {
   readonly size: number;
   readonly #blob: Blob;
   readonly #name: string;
@@ -197,14 +197,15 @@ class Lane {
   }
 }
 
-class UrlSource implements ByteSource {
-  readonly #where: Extract<SourceDescription, { kind: "url" }>;
+/** What an address has, read by ranges. */
+export class UrlSource implements ByteSource {
+  readonly #where: Where;
   readonly #settings: Settings;
   #version: Version;
   #lane: Lane | undefined;
   #busy: Promise<unknown> = Promise.resolve();
 
-  private constructor(where: Extract<SourceDescription, { kind: "url" }>, settings: Settings, version: Version, lane: Lane) {
+  private constructor(where: Where, settings: Settings, version: Version, lane: Lane) {
     this.#where = where;
     this.#settings = settings;
     this.#version = version;
@@ -212,7 +213,9 @@ class UrlSource implements ByteSource {
     settings.signal.addEventListener("abort", () => this.#lane?.close(), { once: true });
   }
 
-  static async open(where: Extract<SourceDescription, { kind: "url" }>, settings: Settings): Promise<ByteSource> {
+  /** Makes the first request. A server that does not answer ranges sends the whole file into a Blob. */
+  static async open(where: Where, chosen: SourceSettings): Promise<ByteSource> {
+    const settings: Settings = { readAhead: READ_AHEAD, backoffMs: BACKOFF_MS, stallMs: STALL_MS, page: true, ...chosen };
     return retrying(settings, describe(where.url), async () => {
       const { response, cancel } = await request(where, 0, settings);
       const version = versionOf(response, 0);
@@ -232,6 +235,14 @@ class UrlSource implements ByteSource {
     const result = this.#busy.then(() => this.#read(offset, length));
     this.#busy = result.catch(() => undefined);
     return result;
+  }
+
+  /** Ends the response under way: another file is read now. The next read asks anew. */
+  rest(): void {
+    this.#busy = this.#busy.then(() => {
+      this.#lane?.close();
+      this.#lane = undefined;
+    });
   }
 
   async #read(offset: number, length: number): Promise<Uint8Array> {
@@ -315,7 +326,7 @@ async function retrying<T>(settings: Settings, what: string, attempt: () => Prom
 
 /** One request for everything from `offset` on; resolves with a response whose status is 200 or 206. */
 async function request(
-  where: Extract<SourceDescription, { kind: "url" }>,
+  where: Where,
   offset: number,
   settings: Settings,
 ): Promise<{ response: Response; cancel: AbortController }> {
@@ -341,12 +352,17 @@ async function request(
   } finally {
     clearTimeout(stall);
   }
-  if (response.status === 200 || response.status === 206) return { response, cancel };
+  if (response.status === 200 || response.status === 206) {
+    if (settings.page || !/^text\/html\b/.test(response.headers.get("content-type") ?? "")) return { response, cancel };
+    cancel.abort();
+    throw new NotFound("network", `${describe(where.url)}: expected a file, found a web page`);
+  }
   const status = `expected status 200 or 206, found ${response.status} ${response.statusText}`.trimEnd();
   const wait = retryAfter(response.headers);
   cancel.abort();
   if ([408, 425, 429].includes(response.status) || response.status >= 500) throw new Transient(status, wait);
-  throw new RivuletError("network", `${describe(where.url)}: ${status}; check the address, and that it may be read without signing in`);
+  const Failure = response.status === 404 || response.status === 410 ? NotFound : RivuletError;
+  throw new Failure("network", `${describe(where.url)}: ${status}; check the address, and that it may be read without signing in`);
 }
 
 /** Size and version of the file behind a response that starts at `offset`. */

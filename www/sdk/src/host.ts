@@ -3,11 +3,11 @@
  * worker and in place; it hears {@link Request}s and answers with {@link Reply}s, and knows nothing of who is talking.
  */
 import init, * as engine from "../wasm/rivulet.js";
-import type { ByteSource } from "../wasm/rivulet.js";
+import type { ModelFiles } from "../wasm/rivulet.js";
 import type { BenchReport } from "./bench.js";
-import { openSource } from "./bytes.js";
 import { adapterFacts, watchDevices } from "./device.js";
 import { RivuletError, toRivuletError, toWire } from "./errors.js";
+import { openFiles } from "./files.js";
 import { nudgeMappings } from "./nudge.js";
 import { PipelineCompiler } from "./pipelines.js";
 import type { Calls, Reply, Request, Result, SourceDescription } from "./protocol.js";
@@ -26,7 +26,7 @@ interface DeviceRequest {
 }
 
 interface DeviceTools {
-  bytes: ByteSource | undefined;
+  files: ModelFiles | undefined;
   subgroups: boolean;
   /** What earlier loads found on this adapter. */
   tunings: StoredTunings;
@@ -161,8 +161,7 @@ export class Host {
     const controller = new AbortController();
     const both = AbortSignal.any([signal, controller.signal]);
     try {
-      const bytes = await openSource(source, { signal: both, readAhead: INSPECT_READ_AHEAD });
-      return (await engine.inspect(bytes)) as ModelInfo;
+      return (await engine.inspect(openFiles(source, { signal: both, readAhead: INSPECT_READ_AHEAD }))) as ModelInfo;
     } finally {
       // Ends the response that is still under way behind the header.
       controller.abort();
@@ -174,8 +173,8 @@ export class Host {
     if (this.#model) throw new RivuletError("internal", "load: this host holds a model already");
     const began = performance.now();
     return this.#onDevice({ id, source, wasmUrl, what: "loading" }, async (tools) => {
-      const { bytes, subgroups, tunings, onProgress, flag, compiler, adapter } = tools;
-      const model = await engine.Model.load(bytes as ByteSource, { ...options, subgroups, tunings }, onProgress, flag, compiler);
+      const { files, subgroups, tunings, onProgress, flag, compiler, adapter } = tools;
+      const model = await engine.Model.load(files as ModelFiles, { ...options, subgroups, tunings }, onProgress, flag, compiler);
       if (this.#dead ?? this.#disposed) {
         model.dispose();
         throw this.#dead ?? new RivuletError("disposed", "load: the model was disposed of while it loaded");
@@ -191,16 +190,16 @@ export class Host {
 
   #bench({ id, source, synthetic, load, bench, wasmUrl }: RequestOf<"bench">): Promise<BenchReport> {
     return this.#onDevice({ id, source, wasmUrl, what: "measuring" }, async (tools) => {
-      const { bytes, subgroups, tunings, onProgress, flag, compiler, adapter } = tools;
+      const { files, subgroups, tunings, onProgress, flag, compiler, adapter } = tools;
       const options = { ...load, subgroups, tunings };
-      const report = (await engine.benchmark(bytes, synthetic, options, bench, onProgress, flag, compiler)) as BenchReport;
+      const report = (await engine.benchmark(files, synthetic, options, bench, onProgress, flag, compiler)) as BenchReport;
       const { tuning } = report;
       if (tuning?.source === "measured") await rememberTuning(adapter(), tuning.key, tuning.choices);
       return { ...report, adapter: adapter() || report.adapter };
     });
   }
 
-  /** Runs `work` with what takes a device: the bytes of a source, where there is one, and a watch on the device that it asks for. */
+  /** Runs `work` with what takes a device: the files of a source, where there is one, and a watch on the device that it asks for. */
   async #onDevice<T>(request: DeviceRequest, work: (tools: DeviceTools) => Promise<T>): Promise<T> {
     const { id, source, wasmUrl, what } = request;
     const { flag, signal } = await this.#started(id, wasmUrl);
@@ -220,12 +219,12 @@ export class Host {
     let unwatch: () => void = () => undefined;
     try {
       await turn;
-      const bytes =
+      const files =
         source &&
-        (await openSource(source, {
+        openFiles(source, {
           signal: AbortSignal.any([signal, finish.signal]),
           onDownload: (loaded, total) => tell({ phase: "download", loaded, total }, true),
-        }));
+        });
       let name = "";
       const compiler = new PipelineCompiler();
       unwatch = watchDevices({
@@ -248,7 +247,7 @@ export class Host {
       const tunings = await recallTunings(facts.name);
       const onProgress: DeviceTools["onProgress"] = (progress) =>
         tell(progress, progress.phase === "weights" || progress.phase === "header");
-      return await work({ bytes, subgroups: facts.subgroups, tunings, onProgress, flag, compiler, adapter: () => name });
+      return await work({ files, subgroups: facts.subgroups, tunings, onProgress, flag, compiler, adapter: () => name });
     } catch (error) {
       if (signal.aborted && !this.#dead) throw new RivuletError("aborted", `${what} was aborted by the caller`);
       throw error;

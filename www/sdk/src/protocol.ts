@@ -6,10 +6,18 @@ import type { BenchReport } from "./bench.js";
 import type { WireError } from "./errors.js";
 import type { Generated, LoadedModelInfo, ModelInfo, Progress, Token } from "./types.js";
 
-/** A source of bytes in a form that structured clone carries. */
+/** How a server is asked. */
+interface Asking {
+  headers: Record<string, string>;
+  credentials: RequestCredentials;
+}
+
+/** Where a model's files are, in a form that structured clone carries. `entry` names the file to begin with; "" is a folder. */
 export type SourceDescription =
-  | { kind: "url"; url: string; headers: Record<string, string>; credentials: RequestCredentials }
-  | { kind: "blob"; blob: Blob };
+  | ({ kind: "url"; url: string } & Asking)
+  | ({ kind: "urls"; entry: string; urls: [name: string, url: string][] } & Asking)
+  | { kind: "blob"; blob: Blob }
+  | { kind: "blobs"; entry: string; blobs: [name: string, blob: Blob][] };
 
 /** The methods of a loaded model that answer at once. */
 export interface Calls {

@@ -12,10 +12,20 @@ export type KvType = "f32" | "f16";
 export type Precision = "exact" | "fast";
 
 /**
- * Where a GGUF file comes from: an `http(s)` address, `hf://org/repo/file.gguf` (a revision may follow the repository:
+ * Where a model comes from: an `http(s)` address, `hf://org/repo/file.gguf` (a revision may follow the repository:
  * `hf://org/repo@revision/file.gguf`), a File or Blob, the pieces of one file in order, a stream, or bytes in memory.
+ *
+ * A split GGUF model (`NAME-00001-of-00003.gguf`): the address of any of its files, an array of all addresses, or all Files or Blobs.
  */
-export type ModelSource = string | URL | Blob | readonly Blob[] | ReadableStream<Uint8Array> | ArrayBuffer | Uint8Array;
+export type ModelSource =
+  | string
+  | URL
+  | readonly (string | URL)[]
+  | Blob
+  | readonly Blob[]
+  | ReadableStream<Uint8Array>
+  | ArrayBuffer
+  | Uint8Array;
 
 /** One message of a conversation. Other properties (`name`, `tool_calls`, …) reach the chat template unchanged. */
 export interface Message {

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
-import { openSource } from "../src/bytes.js";
+import { BlobSource, UrlSource } from "../src/bytes.js";
 
 const SIZE = 300_000;
 const file = Uint8Array.from({ length: SIZE }, (_, i) => (i * 31 + (i >> 8)) & 255);
@@ -67,8 +67,8 @@ afterEach(() => {
 });
 
 const open = async (url: string, more: { signal?: AbortSignal; stallMs?: number } = {}) =>
-  openSource(
-    { kind: "url", url, headers: {}, credentials: "same-origin" },
+  UrlSource.open(
+    { url, headers: {}, credentials: "same-origin" },
     { signal: new AbortController().signal, backoffMs: [1, 1, 1], readAhead: 50_000, ...more },
   );
 
@@ -188,8 +188,8 @@ describe("a URL without ranges", () => {
   test("the whole file is fetched once", async () => {
     const seen: number[] = [];
     const url = await serve({ ranges: false });
-    const source = await openSource(
-      { kind: "url", url, headers: {}, credentials: "same-origin" },
+    const source = await UrlSource.open(
+      { url, headers: {}, credentials: "same-origin" },
       { signal: new AbortController().signal, onDownload: (loaded, total) => seen.push(loaded / total) },
     );
     expect(source.size).toBe(SIZE);
@@ -206,7 +206,7 @@ describe("a URL without ranges", () => {
 });
 
 test("a Blob", async () => {
-  const source = await openSource({ kind: "blob", blob: new Blob([file]) }, { signal: new AbortController().signal });
+  const source = new BlobSource(new Blob([file]), "the file");
   expect(await source.read(7, 9)).toEqual(file.slice(7, 16));
   await expect(source.read(SIZE, 1)).rejects.toMatchObject({ code: "bad-file" });
 });

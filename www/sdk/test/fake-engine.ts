@@ -2,7 +2,7 @@
  * A small engine in place of the WebAssembly: it "generates" the prompt's characters one a step, so that tests can see
  * order, aborts and failures. Prompts that begin with `!` make it misbehave.
  */
-import type { ByteSource } from "../wasm/rivulet.js";
+import type { ByteSource, ModelFiles } from "../wasm/rivulet.js";
 
 /** What happened, in order: tests read it and clear it. */
 export const log: string[] = [];
@@ -23,17 +23,24 @@ function failure(code: string, message: string): Error {
   return Object.assign(new Error(message), { code });
 }
 
+async function opened(files: ModelFiles): Promise<ByteSource> {
+  const source = await files.open(files.entry);
+  if (!source) throw failure("network", `${files.entry} is missing`);
+  return source;
+}
+
 const step = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 1));
 
 export class Model {
   #busy = false;
 
   static async load(
-    source: ByteSource,
+    files: ModelFiles,
     options: { contextLength?: number },
     onProgress: (p: { phase: string; loaded: number; total: number }) => void,
     abort: AbortFlag,
   ): Promise<Model> {
+    const source = await opened(files);
     for (let at = 0; at < source.size; at += 1000) {
       if (abort.aborted) throw failure("aborted", "aborted");
       await source.read(at, Math.min(1000, source.size - at));
@@ -110,20 +117,22 @@ export class Model {
   }
 }
 
-export async function inspect(source: ByteSource): Promise<unknown> {
+export async function inspect(files: ModelFiles): Promise<unknown> {
+  const source = await opened(files);
   const head = await source.read(0, 4);
   if (new TextDecoder().decode(head) !== "GGUF") throw failure("bad-file", "magic: expected GGUF");
   return { architecture: "fake", fileBytes: source.size };
 }
 
 export async function benchmark(
-  source: ByteSource | undefined,
+  files: ModelFiles | undefined,
   synthetic: string | undefined,
   load: object,
   bench: { contexts?: number[] },
   onProgress: (p: { phase: string; loaded: number; total: number }) => void,
   abort: AbortFlag,
 ): Promise<unknown> {
+  const source = files && (await opened(files));
   log.push(`bench ${synthetic ?? source?.size} with ${JSON.stringify(load)} and ${JSON.stringify(bench)}`);
   for (let loaded = 0; loaded <= 3; loaded++) {
     if (abort.aborted) throw failure("aborted", "aborted");

@@ -9,7 +9,8 @@ import type { ModelInfo } from "../src/types.js";
 test("addresses of the hub", () => {
   expect(hubAddress("hf://org/repo/model.gguf")).toBe("https://huggingface.co/org/repo/resolve/main/model.gguf");
   expect(hubAddress("hf://org/repo@v1.0/a b/c.gguf")).toBe("https://huggingface.co/org/repo/resolve/v1.0/a%20b/c.gguf");
-  for (const bad of ["hf://org", "hf://org/repo", "hf:///a/b", "hf://a/b/"]) expect(() => hubAddress(bad)).toThrow(RivuletError);
+  for (const folder of ["hf://org/repo", "hf://org/repo/"]) expect(hubAddress(folder)).toBe("https://huggingface.co/org/repo/resolve/main/");
+  for (const bad of ["hf://org", "hf:///a/b"]) expect(() => hubAddress(bad)).toThrow(RivuletError);
 });
 
 test("errors keep their code across the border", () => {

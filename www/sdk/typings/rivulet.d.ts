@@ -7,6 +7,12 @@ export interface ByteSource {
   read(offset: number, length: number): Promise<Uint8Array>;
 }
 
+/** The files of a model by name: `entry` is the one to begin with ("" for a folder); `open` gives undefined for one that is not there. */
+export interface ModelFiles {
+  readonly entry: string;
+  open(name: string): Promise<ByteSource | undefined>;
+}
+
 /** What compiles pipelines beside other work; see `src/pipelines.ts`. */
 export interface PipelineCompiler {
   begin(): boolean;
@@ -23,7 +29,7 @@ export class AbortFlag {
 
 export class Model {
   static load(
-    source: ByteSource,
+    files: ModelFiles,
     options: object,
     onProgress: (progress: { phase: string; loaded: number; total: number }) => void,
     abort: AbortFlag,
@@ -44,11 +50,11 @@ export class Model {
 }
 
 /** Reads the header only. */
-export function inspect(source: ByteSource): Promise<unknown>;
+export function inspect(files: ModelFiles): Promise<unknown>;
 
-/** Loads a model from a source or by a synthetic name, measures it and frees it. */
+/** Loads a model from files or by a synthetic name, measures it and frees it. */
 export function benchmark(
-  source: ByteSource | undefined,
+  files: ModelFiles | undefined,
   synthetic: string | undefined,
   load: object,
   bench: object,

@@ -38,7 +38,7 @@ pub fn embed(d: &Dispatch, m: &mut Memory) -> Result<()> {
 pub fn cases(tier: Tier) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for format in crate::quant::TABLE.iter().map(|q| q.format) {
-        let cols = if format.block_len() == 256 { 512 } else { 96 };
+        let cols = 3 * format.block_len().max(32) as u32;
         cases.push(case(tier, format, cols, (5, 5), 0)?);
     }
     cases.push(case(tier, Format::Q4_1, 2304, (33, 64), 0)?);

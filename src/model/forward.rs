@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::kernels::embed::{self, embed};
 use crate::kernels::matmul::{self, matmul};
 use crate::kernels::matvec::{self, Added, Epilogue, matvec};
-use crate::kernels::norm::{self, Into, norm};
+use crate::kernels::norm::{self, Into, Norm, NormKind, norm};
 use crate::kernels::tuning::{MatvecChoice, Role};
 use crate::kernels::{Binding, Matrix, Recording};
 
@@ -136,8 +136,10 @@ impl<'a> Pass<'a> {
 
     fn norm(&mut self, a: Binding, weights: Binding, out: Binding, into: Into) -> Result<()> {
         let (plan, cols) = (self.plan, self.plan.architecture.n_embd);
-        let io = norm::Io { state: plan.ids.state.read(), a, weights, out, tokens: self.tokens, cols };
-        self.recording.push(norm(plan.options.tier, io, plan.architecture.norm_eps, into)?);
+        let (state, tokens) = (plan.ids.state.read(), self.tokens);
+        let io = norm::Io { state, a, weights, bias: None, out, offset: 0, stride: cols, tokens, cols };
+        let rms = Norm { kind: NormKind::Rms, eps: plan.architecture.norm_eps };
+        self.recording.push(norm(plan.options.tier, io, rms, into)?);
         Ok(())
     }
 }

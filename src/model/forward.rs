@@ -15,7 +15,7 @@
 use super::layer::Linear;
 use super::plan::{Chunk, Ids, Plan, Slot};
 use crate::error::Result;
-use crate::kernels::embed::{self, embed};
+use crate::kernels::embed::{self, Rows, embed};
 use crate::kernels::matmul::{self, matmul};
 use crate::kernels::matvec::{self, Added, Epilogue, matvec};
 use crate::kernels::norm::{self, Into, Norm, NormKind, norm};
@@ -58,7 +58,7 @@ impl<'a> Pass<'a> {
         let plan = self.plan;
         for Chunk { first_row, matrix } in &plan.embedding {
             let (state, ids) = (plan.ids.state.read(), plan.ids.ids.read());
-            let io = embed::Io { state, ids, x: self.x.write(), tokens: self.tokens };
+            let io = embed::Io { state, ids, rows: Rows::Tokens, add: false, x: self.x.write(), tokens: self.tokens };
             self.recording.push(embed(plan.options.tier, *matrix, *first_row, plan.architecture.embedding_scale, io)?);
         }
         Ok(())

@@ -49,6 +49,11 @@ fn weights_u4x16(words: vec4<u32>) -> mat4x4<f32> {
     return mat4x4<f32>(weights_u4(words.x), weights_u4(words.y), weights_u4(words.z), weights_u4(words.w));
 }
 
+// 32 weights that are signed bytes times a scale for each sixteen.
+fn weights_bytes(q0: vec4<u32>, q1: vec4<u32>, d: vec2<f32>) -> W32 {
+    return W32(weights_i8x16(q0), weights_i8x16(q1), weights_byte_scale(d.x), weights_byte_scale(d.y), vec2<f32>());
+}
+
 // 32 decoded weights of a row: columns 4j .. 4j + 4 of the group are a[j], and b[j] from 16 on.
 struct Row { a: mat4x4<f32>, b: mat4x4<f32> }
 

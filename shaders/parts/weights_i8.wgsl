@@ -10,6 +10,11 @@ struct W32 {
     m: vec2<f32>,
 }
 
+// 32 weights that are signed bytes times a scale for each sixteen.
+fn weights_bytes(q0: vec4<u32>, q1: vec4<u32>, d: vec2<f32>) -> W32 {
+    return W32(q0, q1, d, vec2<f32>());
+}
+
 // Activations are rounded in groups of 32: x = scale * q, q in -127..127, scale = (the largest |x|) / 127. What a group is
 // multiplied with before pack4x8snorm rounds it; the scale of a group of zeros does not matter.
 fn weights_x_factor(top: f32) -> f32 {

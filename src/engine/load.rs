@@ -510,6 +510,9 @@ async fn upload_tables(source: &impl ByteSource, gpu: &Gpu, header: &Header, pla
             return Err(err!(BadFile, "tensor {}: expected positive factors, found {bad}", tensor.name));
         }
     }
+    if let Some(codebooks) = plan.ids.codebooks {
+        gpu.write(buffers, codebooks.id, 0, bytemuck::cast_slice(&quant::codebooks::words()))?;
+    }
     for start in (0..plan.options.context_length).step_by(TABLE_STRIP as usize) {
         let positions = TABLE_STRIP.min(plan.options.context_length - start);
         for (buffer, offset, words) in plan.rope_tables(start, positions, &factors) {

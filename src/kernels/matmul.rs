@@ -154,7 +154,8 @@ pub fn matmul(tier: Tier, matrices: &[Matrix], io: Io, epilogue: Epilogue) -> Re
     let end = matrices.iter().map(|m| u64::from(m.base) + u64::from(m.rows) * u64::from(m.row_vec4)).max().unwrap_or(0);
     let weights = Binding::read(first.buffer, 0, end * 16);
     let cost = Cost { fixed: u64::from(io.tokens) * u64::from(first.cols) * all_rows, per_key: 0 };
-    let bindings = vec![io.state, io.x, weights, io.bias.unwrap_or(io.x), io.y];
+    let mut bindings = vec![io.state, io.x, weights, io.bias.unwrap_or(io.x), io.y];
+    parts::bind_codebooks(&mut variant, &mut bindings, matrices)?;
     let whole = Dispatch { variant, params, bindings, workgroups: grid, cost, continues: false };
     Ok(sliced(tier, whole, FIRST, 0))
 }
@@ -173,7 +174,8 @@ mod tests {
     use crate::kernels::BufferId;
     use crate::kernels::parts::Activation;
 
-    const Q: Matrix = Matrix { format: Format::Q4_0, buffer: BufferId(3), base: 0, rows: 65, cols: 64, row_vec4: 3 };
+    const Q: Matrix =
+        Matrix { format: Format::Q4_0, buffer: BufferId(3), base: 0, rows: 65, cols: 64, row_vec4: 3, codebooks: None };
 
     fn io(tokens: u32) -> Io {
         let binding = |id, floats: u32| Binding::read(BufferId(id), 0, u64::from(floats) * 4);
@@ -249,6 +251,7 @@ mod tests {
         assert!(refused(&[Q], io(65), store), "x is too short");
         assert!(refused(&[Q, Q, Q], io(64), store), "y is too short");
         assert!(refused(&[Matrix { rows: u32::MAX, ..Q }, Q], io(1), store), "more rows than a u32 counts");
-        assert!(refused(&[Matrix { format: Format::IQ1_S, ..Q }], io(1), store), "no decoder");
+        assert!(refused(&[Matrix { format: Format::Q8_K, ..Q }], io(1), store), "no decoder");
+        assert!(refused(&[Matrix { format: Format::IQ1_S, ..Q }], io(1), store), "no codebooks");
     }
 }

@@ -129,7 +129,7 @@ pub fn matvec(tier: Tier, choice: MatvecChoice, matrices: &[Matrix], io: Io, epi
         .with(CORE)
         .with(if decoders.packed { DOT_I8 } else { DOT_F32 });
     let rows_each = if gated { choice.rows / 2 } else { choice.rows };
-    let (variant, rows_per_workgroup) = if tier.cpu {
+    let (mut variant, rows_per_workgroup) = if tier.cpu {
         let x = match (tier.subgroups, decoders.packed) {
             (true, true) => X_QUAD_I8,
             (true, false) => X_QUAD,
@@ -170,6 +170,7 @@ pub fn matvec(tier: Tier, choice: MatvecChoice, matrices: &[Matrix], io: Io, epi
     let end = matrices.iter().map(|m| u64::from(m.base) + u64::from(m.rows) * u64::from(m.row_vec4)).max().unwrap_or(0);
     let mut bindings = vec![io.state, io.x, norm, Binding::read(first.buffer, 0, end * 16), io.y];
     bindings.extend(io.added.iter().flat_map(|a| [a.d, a.weights, a.sum]));
+    parts::bind_codebooks(&mut variant, &mut bindings, matrices)?;
     Ok(Dispatch {
         variant,
         params,

@@ -10,7 +10,6 @@ pub mod attention_prefill;
 pub mod attention_reduce;
 pub mod embed;
 pub mod fill;
-pub mod gate;
 pub mod kv_append;
 mod link;
 pub mod matmul;
@@ -199,6 +198,8 @@ pub struct Matrix {
     pub cols: u32,
     /// A row's length on the device, in `vec4<u32>`.
     pub row_vec4: u32,
+    /// The buffer of [`crate::quant::codebooks`], where the format needs it.
+    pub codebooks: Option<Binding>,
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The parts that kernels share, and the choice among those of one kind.
 
-use super::{Part, Source, Variant};
+use super::{Binding, Matrix, Part, Source, Variant};
+use crate::err;
 use crate::error::Result;
 use crate::source;
 use crate::tensor::{Format, Tier};
@@ -8,6 +9,7 @@ use crate::tensor::{Format, Tier};
 const WEIGHTS: Source = source!("parts/weights");
 const WEIGHTS_F32: Source = source!("parts/weights_f32");
 const WEIGHTS_I8: Source = source!("parts/weights_i8");
+const CODEBOOKS: Source = source!("parts/codebooks");
 /// Reductions by a tree in workgroup memory.
 pub const REDUCE_WORKGROUP: Source = source!("parts/reduce_workgroup");
 /// Reductions by subgroup operations.
@@ -77,6 +79,24 @@ impl Variant {
         self.parts.push(choice.into());
         self
     }
+}
+
+/// Storage buffers that WebGPU lets one kernel bind.
+const MAX_BINDINGS: usize = 8;
+
+/// Binds the codebooks behind all else of a dispatch, where a format of its matrices needs them.
+///
+/// # Errors
+/// `internal` where a matrix of such a format has none, or where there is no room.
+pub fn bind_codebooks(variant: &mut Variant, bindings: &mut Vec<Binding>, matrices: &[Matrix]) -> Result<()> {
+    let Some(matrix) = matrices.iter().find(|m| crate::quant::supported(m.format).is_ok_and(|q| q.codebooks)) else {
+        return Ok(());
+    };
+    let codebooks = matrix.codebooks.filter(|_| bindings.len() < MAX_BINDINGS);
+    bindings.push(codebooks.ok_or_else(|| err!(Internal, "{}: no codebooks, or no room for them", variant.kernel.name))?);
+    variant.consts.push(("CODEBOOKS", bindings.len() as u32));
+    variant.parts.push(CODEBOOKS.into());
+    Ok(())
 }
 
 /// What the weights of one kernel are decoded by.

@@ -21,12 +21,20 @@ pub(super) struct Builder<'a> {
     pub small: u64,
     /// The buffer of small things: norms and the like, of all layers.
     pub small_id: BufferId,
+    /// What the formats of some matrices are looked up in, where there are such.
+    pub codebooks: Option<Slot>,
 }
 
 impl<'a> Builder<'a> {
     pub fn new(header: &'a Header, options: PlanOptions) -> Self {
-        let mut this = Self { header, options, buffers: Vec::new(), uploads: Vec::new(), small: 0, small_id: BufferId(0) };
+        let (buffers, uploads, small_id) = (Vec::new(), Vec::new(), BufferId(0));
+        let mut this = Self { header, options, buffers, uploads, small: 0, small_id, codebooks: None };
         this.small_id = this.reserve("norms");
+        if header.tensors.iter().any(|t| quant::supported(t.format).is_ok_and(|q| q.codebooks)) {
+            let slot = Slot { id: this.reserve("codebooks"), bytes: quant::codebooks::BYTES };
+            this.buffers[slot.id.0 as usize].bytes = slot.bytes;
+            this.codebooks = Some(slot);
+        }
         this
     }
 
@@ -95,7 +103,8 @@ impl<'a> Builder<'a> {
             let quant = quant::supported(format)?;
             let row_bytes = quant.gpu_row_bytes(quant.check_cols(name, cols.into())?) as u64;
             let (base, row_vec4) = ((offset / 16) as u32, (row_bytes / 16) as u32);
-            matrices.push(Matrix { format, buffer, base, rows: *rows, cols, row_vec4 });
+            let codebooks = self.codebooks.map(Slot::read).filter(|_| quant.codebooks);
+            matrices.push(Matrix { format, buffer, base, rows: *rows, cols, row_vec4, codebooks });
             self.uploads.push(Upload { tensor, rows: 0..(*rows).into(), kind: UploadKind::Matrix, buffer, offset });
             offset += row_bytes * u64::from(*rows);
         }
@@ -122,7 +131,8 @@ impl<'a> Builder<'a> {
             let span = u64::from(first_row)..u64::from(first_row + n);
             self.uploads.push(Upload { tensor, rows: span, kind: UploadKind::Matrix, buffer, offset: 0 });
             let row_vec4 = (row_bytes / 16) as u32;
-            chunks.push(Chunk { first_row, matrix: Matrix { format, buffer, base: 0, rows: n, cols, row_vec4 } });
+            let codebooks = self.codebooks.map(Slot::read).filter(|_| quant.codebooks);
+            chunks.push(Chunk { first_row, matrix: Matrix { format, buffer, base: 0, rows: n, cols, row_vec4, codebooks } });
         }
         Ok(chunks)
     }

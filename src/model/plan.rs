@@ -87,6 +87,8 @@ pub struct Ids {
     pub small: Slot,
     pub rope_global: Slot,
     pub rope_window: Slot,
+    /// Where the format of a matrix needs it.
+    pub codebooks: Option<Slot>,
 }
 
 /// A whole buffer.
@@ -189,7 +191,10 @@ impl Plan {
             candidates: b.slot(&candidates.label, candidates.bytes)?,
             logits: b.slot("logits", vocabulary)?,
             x: b.slot("x", rows(a.n_embd.into()))?,
-            x_other: if defers_norms(a, &options) { b.slot("x, in turn", u64::from(a.n_embd) * 4)? } else { Slot::default() },
+            x_other: match defers_norms(a, &options, b.codebooks) {
+                true => b.slot("x, in turn", u64::from(a.n_embd) * 4)?,
+                false => Slot::default(),
+            },
             xn: b.slot("xn", rows(a.n_embd.into()))?,
             qkv: b.slot("qkv", rows(shape.qkv_len()))?,
             att: b.slot("att", rows(u64::from(a.n_heads) * u64::from(a.head_dim)))?,
@@ -198,6 +203,7 @@ impl Plan {
             small: Slot { id: b.small_id, bytes: b.small },
             rope_global: b.slot("rope", table)?,
             rope_window: if has_window { b.slot("rope of windows", table)? } else { Slot::default() },
+            codebooks: b.codebooks,
         };
         let Builder { mut buffers, mut uploads, .. } = b;
         buffers[ids.small.id.0 as usize].bytes = ids.small.bytes;
@@ -239,7 +245,7 @@ impl Plan {
 
     /// Whether decode leaves the norms after attention and feed-forward to the next matvec.
     pub(super) fn defers_norms(&self) -> bool {
-        defers_norms(&self.architecture, &self.options)
+        defers_norms(&self.architecture, &self.options, self.ids.codebooks)
     }
 
     /// Bytes of all buffers.
@@ -305,7 +311,8 @@ fn bucket_ends(options: &PlanOptions) -> Vec<u32> {
     ends.take_while(|end| *end < options.context_length).chain([options.context_length]).collect()
 }
 
-/// A CPU adapter dispatches for less than it costs to norm again in each workgroup.
-fn defers_norms(architecture: &Architecture, options: &PlanOptions) -> bool {
-    architecture.post_norms && !options.tier.cpu
+/// A CPU adapter dispatches for less than it costs to norm again in each workgroup. With codebooks the matvec would have one binding
+/// too many.
+fn defers_norms(architecture: &Architecture, options: &PlanOptions, codebooks: Option<Slot>) -> bool {
+    architecture.post_norms && !options.tier.cpu && codebooks.is_none()
 }

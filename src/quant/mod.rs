@@ -7,26 +7,29 @@
 //! group's bits (see `q4_k.rs`). No format grows by more than the padding.
 //!
 //! The shader's half of a format is `shaders/parts/quant/<format>.wgsl`, and, where its weights are integers and scales,
-//! `shaders/parts/quant_i8/<format>.wgsl`. **Adding a format** takes these parts, one file here with the four functions of
+//! `shaders/parts/quant_i8/<format>.wgsl`; where they are signed bytes times one or two scales, one part does for both. The IQ
+//! formats look their weights up in [`codebooks`]. **Adding a format** takes these parts, one file here with the four functions of
 //! [`QuantFormat`], and a row in [`TABLE`].
 //!
 //! Sources: ggml's `ggml-quants.c` for the block formats; decoding is bit-exact to its `dequantize_row_*`.
 
 mod bits;
+pub mod codebooks;
 mod float;
-mod mxfp4;
-mod q1_0;
-mod q2_0;
-mod q2_k;
-mod q3_k;
+mod iq1_m;
+mod iq1_s;
+mod iq2_s;
+mod iq2_xs;
+mod iq2_xxs;
+mod iq3_s;
+mod iq3_xxs;
 mod q4;
 mod q4_k;
 mod q5;
 mod q5_k;
 mod q6_k;
 mod q8_0;
-mod tq1_0;
-mod tq2_0;
+mod streams;
 
 use crate::err;
 use crate::error::Result;
@@ -48,8 +51,11 @@ pub struct QuantFormat {
     pub part: &'static str,
     /// The text of that part: `kernels` links it. It declares `qa_load`.
     pub shader: &'static str,
-    /// The part of the same name below `parts/quant_i8` and its text: weights as packed bytes. `None` where weights are floats.
+    /// The part of the same name below `parts/quant_i8` and its text: weights as packed bytes. The same part where it serves both.
+    /// `None` where weights are floats.
     pub packed: Option<(&'static str, &'static str)>,
+    /// Whether weights are looked up in [`codebooks`], which kernels then bind.
+    pub codebooks: bool,
     /// Bytes of a row on the GPU for a number of groups; a multiple of 16.
     gpu_bytes: fn(groups: usize) -> usize,
     /// One row from the file's layout to the GPU's. The slices have exactly the row's sizes.
@@ -61,7 +67,8 @@ pub struct QuantFormat {
     decode_gpu: fn(groups: usize, src: &[u8], out: &mut [f32]),
 }
 
-/// One row of [`TABLE`]: the four functions of one module, of which the last is only in tests and the companion.
+/// One row of [`TABLE`]: the four functions of one module, of which the last is only in tests and the companion. Its kind:
+/// `packed` (two shader parts), `floats` (one), `bytes` (one for both precisions), `grids` (`bytes` from codebooks).
 macro_rules! row {
     (@packed $part:literal) => {
         Some((
@@ -72,12 +79,28 @@ macro_rules! row {
     (@floats $part:literal) => {
         None
     };
+    (@bytes $part:literal) => {
+        Some((
+            concat!("parts/quant/", $part),
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/shaders/parts/quant/", $part, ".wgsl")),
+        ))
+    };
+    (@grids $part:literal) => {
+        row!(@bytes $part)
+    };
+    (@looked_up grids) => {
+        true
+    };
+    (@looked_up $kind:ident) => {
+        false
+    };
     ($format:ident, $kind:ident $part:literal, $($path:ident)::+) => {
         QuantFormat {
             format: Format::$format,
             part: concat!("parts/quant/", $part),
             shader: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/shaders/parts/quant/", $part, ".wgsl")),
             packed: row!(@$kind $part),
+            codebooks: row!(@looked_up $kind),
             gpu_bytes: $($path)::+::gpu_bytes,
             repack: $($path)::+::repack,
             decode: $($path)::+::decode,
@@ -97,16 +120,16 @@ pub static TABLE: [QuantFormat; 18] = [
     row!(Q4_1, packed "q4_1", q4::q4_1),
     row!(Q5_0, packed "q5_0", q5::q5_0),
     row!(Q5_1, packed "q5_1", q5::q5_1),
-    row!(MXFP4, packed "mxfp4", mxfp4),
-    row!(Q1_0, packed "q1_0", q1_0),
-    row!(Q2_0, packed "q2_0", q2_0),
-    row!(Q2_K, packed "q2_k", q2_k),
-    row!(Q3_K, packed "q3_k", q3_k),
     row!(Q4_K, packed "q4_k", q4_k),
     row!(Q5_K, packed "q5_k", q5_k),
     row!(Q6_K, packed "q6_k", q6_k),
-    row!(TQ1_0, packed "tq1_0", tq1_0),
-    row!(TQ2_0, packed "tq2_0", tq2_0),
+    row!(IQ1_S, grids "iq1_s", iq1_s),
+    row!(IQ1_M, grids "iq1_m", iq1_m),
+    row!(IQ2_XXS, grids "iq2_xxs", iq2_xxs),
+    row!(IQ2_XS, grids "iq2_xs", iq2_xs),
+    row!(IQ2_S, grids "iq2_s", iq2_s),
+    row!(IQ3_XXS, grids "iq3_xxs", iq3_xxs),
+    row!(IQ3_S, grids "iq3_s", iq3_s),
 ];
 
 /// The way to compute `format`.

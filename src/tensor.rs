@@ -39,6 +39,9 @@ pub enum Format {
     TQ1_0 = 34,
     TQ2_0 = 35,
     MXFP4 = 39,
+    NVFP4 = 40,
+    Q1_0 = 41,
+    Q2_0 = 42,
 }
 
 impl Format {
@@ -76,6 +79,9 @@ impl Format {
         (Format::TQ1_0, "TQ1_0", 256, 54),
         (Format::TQ2_0, "TQ2_0", 256, 66),
         (Format::MXFP4, "MXFP4", 32, 17),
+        (Format::NVFP4, "NVFP4", 64, 36),
+        (Format::Q1_0, "Q1_0", 128, 18),
+        (Format::Q2_0, "Q2_0", 64, 18),
     ];
 
     /// The format with this GGUF number, or `None` where the number is unknown.

@@ -51,20 +51,20 @@ fn by_way_of_the_gpu(quant: &QuantFormat, cols: usize, src: &[u8]) -> Vec<f32> {
     out
 }
 
-#[test]
-fn decoding_gives_ggmls_bits() {
-    let golden = common::read_json(&common::data("models/q-llama/golden.json"));
-    let floats = common::read_f32(&common::data("models/q-llama/golden.f32"));
+/// Every golden row of a folder with quantised files: the formats that were seen.
+fn check_golden(folder: &std::path::Path) -> BTreeSet<&'static str> {
+    let golden = common::read_json(&folder.join("golden.json"));
+    let floats = common::read_f32(&folder.join("golden.f32"));
     let mut seen = BTreeSet::new();
-    for file in golden["formats"].as_array().unwrap() {
-        let bytes = std::fs::read(common::data("models/q-llama").join(file["file"].as_str().unwrap())).unwrap();
+    for file in golden["formats"].as_array().unwrap().iter().filter(|f| f["file"].is_string()) {
+        let bytes = std::fs::read(folder.join(file["file"].as_str().unwrap())).unwrap();
         let header = header(&bytes);
         for rows in file["dequant"].as_array().unwrap() {
             let int = |key: &str| rows[key].as_u64().unwrap() as usize;
             let tensor = header.tensor(rows["tensor"].as_str().unwrap()).unwrap();
             assert_eq!(tensor.format.name(), rows["type"].as_str().unwrap());
             assert_eq!(tensor.offset as usize, int("file_offset"));
-            let quant = supported(tensor.format).unwrap();
+            let Ok(quant) = supported(tensor.format) else { continue };
             let cols = quant.check_cols(&tensor.name, tensor.row_len()).unwrap();
             assert_eq!((cols, quant.source_row_bytes(cols)), (int("row_len"), int("row_bytes")));
             let src = &bytes[int("file_offset")..][..int("rows") * int("row_bytes")];
@@ -77,18 +77,47 @@ fn decoding_gives_ggmls_bits() {
             seen.insert(tensor.format.name());
         }
     }
-    assert_eq!(seen, ["Q4_0", "Q4_1", "Q4_K", "Q5_0", "Q5_1", "Q5_K", "Q6_K", "Q8_0"].into());
+    seen
+}
+
+/// Every block format; floats have tests of their own.
+fn block_formats() -> BTreeSet<&'static str> {
+    TABLE.iter().filter(|q| q.format.block_len() > 1).map(|q| q.format.name()).collect()
 }
 
 #[test]
-fn bf16_gives_ggmls_bits() {
-    let quant = supported(Format::BF16).unwrap();
-    let src = std::fs::read(common::data("quant/bf16.rows")).unwrap();
-    let expected = common::read_f32(&common::data("quant/bf16.f32"));
-    let mut found = vec![0.0; expected.len()];
-    quant.dequantize(&src, &mut found).unwrap();
-    same_bits("bf16", &found, &expected);
-    same_bits("bf16, GPU layout", &by_way_of_the_gpu(quant, 256, &src), &expected);
+fn decoding_gives_ggmls_bits() {
+    assert_eq!(check_golden(&common::data("models/q-llama")), block_formats());
+}
+
+#[test]
+fn decoding_gives_ggmls_bits_in_every_fixture() {
+    let test = "decoding_gives_ggmls_bits_in_every_fixture";
+    let Some(shared) = common::shared() else {
+        return common::skip(test, "needs the developers' fixtures");
+    };
+    for model in ["q-llama", "q-qwen3"] {
+        let seen = check_golden(&shared.join("fixtures/quants").join(model));
+        assert!(seen.is_superset(&block_formats()), "{model}: {seen:?}");
+    }
+}
+
+/// Random blocks, every bit pattern of every field but those that make no finite number, and what ggml's C code makes of them.
+#[test]
+fn random_blocks_give_ggmls_bits() {
+    let mut played = 0;
+    for quant in &TABLE {
+        let file = common::data(&format!("quant/{}.rows", quant.format.name().to_lowercase()));
+        let Ok(src) = std::fs::read(&file) else { continue };
+        let expected = common::read_f32(&file.with_extension("f32"));
+        let mut found = vec![0.0; expected.len()];
+        quant.dequantize(&src, &mut found).unwrap();
+        same_bits(quant.format.name(), &found, &expected);
+        let cols = expected.len() / 2;
+        same_numbers(&format!("{}, GPU layout", quant.format.name()), &by_way_of_the_gpu(quant, cols, &src), &expected);
+        played += 1;
+    }
+    assert!(played >= 8, "only {played} formats were played");
 }
 
 #[test]
@@ -110,29 +139,21 @@ fn every_f16_decodes_to_its_value() {
     }
 }
 
-/// Two rows of 256 weights of each format, from a file that ggml quantised, and what it makes of them.
-#[test]
-fn the_formats_with_codebooks_give_ggmls_bits() {
-    for format in ["iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s"] {
-        let src = std::fs::read(common::data(&format!("quant/{format}.rows"))).unwrap();
-        let expected = common::read_f32(&common::data(&format!("quant/{format}.f32")));
-        let quant = TABLE.iter().find(|q| q.format.name().to_lowercase() == format).unwrap();
-        let mut found = vec![0.0; expected.len()];
-        quant.dequantize(&src, &mut found).unwrap();
-        same_bits(format, &found, &expected);
-        same_bits(&format!("{format}, GPU layout"), &by_way_of_the_gpu(quant, 256, &src), &expected);
-    }
-}
-
 /// Random rows whose scales are finite f16, a third of them subnormal: every bit of every field occurs.
 fn random_rows(quant: &QuantFormat, cols: usize, rows: usize, rng: &mut Rng) -> Vec<u8> {
     let scales: &[usize] = match quant.format {
         Format::Q8_0 | Format::Q4_0 | Format::Q5_0 | Format::F16 => &[0],
         Format::Q4_1 | Format::Q5_1 | Format::Q4_K | Format::Q5_K => &[0, 2],
+        Format::Q1_0 | Format::Q2_0 => &[0],
+        Format::Q2_K => &[80, 82],
+        Format::Q3_K => &[108],
         Format::Q6_K => &[208],
+        Format::TQ1_0 => &[52],
+        Format::TQ2_0 => &[64],
         Format::IQ1_S | Format::IQ2_XXS | Format::IQ2_XS | Format::IQ2_S | Format::IQ3_XXS | Format::IQ3_S => &[0],
         Format::IQ1_M => &[54], // the top nibble of the last u16 is the top of d
         Format::F32 | Format::BF16 => &[],
+        Format::MXFP4 => &[],
         other => panic!("{other:?} has no row in this test"),
     };
     let mut bytes = rng.bytes(quant.source_row_bytes(cols) * rows);
@@ -141,7 +162,9 @@ fn random_rows(quant: &QuantFormat, cols: usize, rows: usize, rng: &mut Rng) -> 
         for at in scales {
             block[at + 1] &= if subnormal { 0x83 } else { 0xbf };
         }
-        if scales.is_empty() {
+        if quant.format == Format::MXFP4 {
+            block[0] = block[0].min(250); // 24 * 2^(e - 128), of which the GPU's form makes its weights, is finite
+        } else if scales.is_empty() {
             let top = block.len() - 1;
             block[top] = (block[top] & 0x80) | 0x3f; // finite and normal
         }
@@ -183,6 +206,13 @@ fn sizes_are_ggmls() {
         (Format::Q4_K, 6 * 144, 6 * 144),
         (Format::Q5_K, 6 * 176, 6 * 176),
         (Format::Q6_K, 6 * 210, 6 * 208 + 16),
+        (Format::MXFP4, 48 * 17, 48 * 16 + 48),
+        (Format::Q1_0, 12 * 18, 12 * 16 + 32),
+        (Format::Q2_0, 24 * 18, 24 * 16 + 48),
+        (Format::Q2_K, 6 * 84, 6 * 80 + 32),
+        (Format::Q3_K, 6 * 110, 6 * 96 + 80 + 16),
+        (Format::TQ1_0, 6 * 54, 6 * 48 + 32 + 16),
+        (Format::TQ2_0, 6 * 66, 6 * 64 + 16),
         (Format::IQ1_S, 6 * 50, 6 * 48 + 16),
         (Format::IQ1_M, 6 * 56, 6 * 56),
         (Format::IQ2_XXS, 6 * 66, 6 * 64 + 16),

@@ -32,6 +32,17 @@ fn weights_word_at(start: u32, i: u32) -> u32 {
     return weights[start + (i >> 2u)][i & 3u];
 }
 
+// The two words at position i of a stream of pairs of words that begins at vec4 `start`.
+fn weights_words_at(start: u32, i: u32) -> vec2<u32> {
+    let words = weights[start + (i >> 1u)];
+    return select(words.xy, words.zw, (i & 1u) == 1u);
+}
+
+// The two bits each of sixteen weights, one a byte: bits 8b + 2c and the next of the word belong to weight 4c + b.
+fn weights_pairs(word: u32) -> vec4<u32> {
+    return (vec4<u32>(word) >> vec4<u32>(0u, 2u, 4u, 6u)) & vec4<u32>(0x03030303u);
+}
+
 const WEIGHTS_FIFTH: vec4<u32> = vec4<u32>(0x10101010u);
 
 // A group's low nibbles, one a byte: weight i in the low nibble of byte i, weight 16 + i in the high one.

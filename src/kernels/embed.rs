@@ -1,4 +1,4 @@
-//! Token embeddings: `shaders/embed.wgsl`.
+//! Embeddings of tokens, of positions and of token types: `shaders/embed.wgsl`.
 
 use super::{Binding, Cost, Dispatch, MAX_WORKGROUPS, Matrix, Source, Variant, parts, state};
 use crate::err;
@@ -10,20 +10,36 @@ const EMBED: Source = source!("embed");
 /// Invocations of a workgroup, a group of 32 columns each.
 const WG: u32 = 32;
 
+/// Which row of the table a token of the pass takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rows {
+    /// That of its id.
+    Tokens,
+    /// That of its position: learned positions (GPT-2, BERT). A position beyond the table leaves x alone, so that a context must not
+    /// be longer.
+    Positions,
+    /// The first: the token type of a single sentence (BERT).
+    First,
+}
+
 /// What an embedding lookup is bound to.
 #[derive(Debug, Clone, Copy)]
 pub struct Io {
     /// The state buffer: done, and how many of the tokens are there.
     pub state: Binding,
-    /// u32\[tokens\]
+    /// u32\[tokens\]; read for [`Rows::Tokens`] alone.
     pub ids: Binding,
+    /// Which rows.
+    pub rows: Rows,
+    /// `x += …` instead of `x = …`.
+    pub add: bool,
     /// f32\[tokens, cols\]
     pub x: Binding,
     /// The most tokens of a pass.
     pub tokens: u32,
 }
 
-/// `x[t, :] = scale · W[ids[t], :]`, where `chunk` holds the rows of W (`[n_vocab, n_embd]`) from `row0` on. Ids outside
+/// `x[t, :] = scale · W[row, :]`, or `+=`, where `chunk` holds the rows of W (`[n_vocab, n_embd]`) from `row0` on. Rows outside
 /// the chunk leave x alone, so a table in several chunks takes a dispatch each.
 ///
 /// # Errors
@@ -34,8 +50,16 @@ pub fn embed(_tier: Tier, chunk: Matrix, row0: u32, scale: f32, io: Io) -> Resul
     if !fits || !chunk.cols.is_multiple_of(32) || chunk.cols == 0 || io.tokens > MAX_WORKGROUPS {
         return Err(err!(Internal, "embed: {} tokens of {} do not fit {io:?}", io.tokens, chunk.cols));
     }
-    let mut variant =
-        Variant::new(EMBED, &[state::STATE]).constant("WG", WG).with_quants(&parts::Decoders::of(&[chunk.format], false)?);
+    let rows = match io.rows {
+        Rows::Tokens => 0,
+        Rows::Positions => 1,
+        Rows::First => 2,
+    };
+    let mut variant = Variant::new(EMBED, &[state::STATE])
+        .constant("WG", WG)
+        .constant("ROWS", rows)
+        .constant("ADD", io.add.into())
+        .with_quants(&parts::Decoders::of(&[chunk.format], false)?);
     let groups = chunk.cols / 32;
     let bytes = (u64::from(chunk.base) + u64::from(chunk.rows) * u64::from(chunk.row_vec4)) * 16;
     let mut bindings = vec![io.state, io.ids, Binding::read(chunk.buffer, 0, bytes), io.x];

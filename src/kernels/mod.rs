@@ -10,6 +10,7 @@ pub mod attention_prefill;
 pub mod attention_reduce;
 pub mod embed;
 pub mod fill;
+pub mod gate;
 pub mod kv_append;
 mod link;
 pub mod matmul;

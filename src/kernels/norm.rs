@@ -1,5 +1,5 @@
-//! RMS norm of a pass's tokens: `shaders/norm.wgsl` (a workgroup a token) and `shaders/norm_rows.wgsl` (an invocation a
-//! token, for CPU adapters). Decode needs it for norms after a block only: `matvec` norms its input itself.
+//! Norms of a pass's tokens: `shaders/norm.wgsl` (a workgroup a token) and `shaders/norm_rows.wgsl` (an invocation a
+//! token, for CPU adapters). Decode needs no RMS norm before a matrix: `matvec` norms its input itself.
 
 use super::{Binding, Cost, Dispatch, MAX_WORKGROUPS, Source, Variant, state};
 use crate::err;
@@ -13,6 +13,24 @@ const ROWS: Source = source!("norm_rows");
 /// Tokens of a workgroup of `norm_rows`.
 const CPU_WG: u32 = 8;
 
+/// Which norm.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Norm {
+    /// Its formula.
+    pub kind: NormKind,
+    /// What keeps its divisor from 0.
+    pub eps: f32,
+}
+
+/// The formula of a norm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NormKind {
+    /// `a · w / sqrt(mean(a²) + eps)` (Zhang and Sennrich 2019, arXiv 1910.07467)
+    Rms,
+    /// `(a - m) · w / sqrt(mean((a - m)²) + eps)`, m being a's mean (Ba and others 2016, arXiv 1607.06450)
+    Layer,
+}
+
 /// What becomes of the normed rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Into {
@@ -20,6 +38,8 @@ pub enum Into {
     Store,
     /// `out += normed`: onto the residual stream (Gemma's norms after a block).
     Add,
+    /// `out = norm(out)`: `a` is out's buffer and not read for itself.
+    InPlace,
 }
 
 /// What a norm is bound to.
@@ -27,42 +47,73 @@ pub enum Into {
 pub struct Io {
     /// The state buffer: done, and how many of the tokens are there.
     pub state: Binding,
-    /// f32\[tokens, cols\]
+    /// f32\[tokens, cols\]; see [`Into::InPlace`]
     pub a: Binding,
     /// f32\[cols\]
     pub weights: Binding,
-    /// f32\[tokens, cols\]; another buffer than a
+    /// f32\[cols\], added at the end; in the buffer of the weights.
+    pub bias: Option<Binding>,
+    /// f32: the row of token t starts at `t · stride + offset`. Another buffer than a, unless in place.
     pub out: Binding,
+    /// In floats, a multiple of 4.
+    pub offset: u32,
+    /// In floats, a multiple of 4, at least `cols`.
+    pub stride: u32,
     /// The most tokens of a pass.
     pub tokens: u32,
     /// Floats in a row, a multiple of 4.
     pub cols: u32,
 }
 
-/// `out[t, :] = a[t, :] · w / sqrt(mean(a[t, :]²) + eps)` (Zhang and Sennrich 2019, arXiv 1910.07467), or `+=`.
+impl Io {
+    fn fits(&self, into: Into) -> bool {
+        let (row, tokens) = (u64::from(self.cols), u64::from(self.tokens));
+        let end = u64::from(self.offset) + tokens.saturating_sub(1) * u64::from(self.stride) + row;
+        let small = std::iter::once(&self.weights).chain(&self.bias);
+        let in_place = into == Into::InPlace;
+        [self.cols, self.offset, self.stride].iter().all(|n| n.is_multiple_of(4))
+            && self.cols > 0
+            && self.stride >= self.cols
+            && self.tokens <= MAX_WORKGROUPS
+            && in_place == (self.a.buffer == self.out.buffer)
+            && (in_place || self.a.bytes >= tokens * row * 4)
+            && self.out.bytes >= end * 4
+            && end <= u64::from(u32::MAX)
+            && small.into_iter().all(|b| b.bytes >= row * 4 && b.offset.is_multiple_of(16))
+    }
+}
+
+/// Norms `tokens` rows of `cols` numbers, with weights and, where there is one, a bias.
 ///
 /// # Errors
-/// `internal` where bindings are too small or a and out are one buffer.
-pub fn norm(tier: Tier, io: Io, eps: f32, into: Into) -> Result<Dispatch> {
-    let (row, floats) = (u64::from(io.cols), u64::from(io.tokens) * u64::from(io.cols));
-    let fits = io.a.bytes >= floats * 4 && io.out.bytes >= floats * 4 && io.weights.bytes >= row * 4;
-    if !fits || !io.cols.is_multiple_of(4) || io.cols == 0 || io.tokens > MAX_WORKGROUPS || io.a.buffer == io.out.buffer {
-        return Err(err!(Internal, "norm: {} tokens of {} do not fit {io:?}", io.tokens, io.cols));
+/// `internal` where bindings are too small or do not fit together.
+pub fn norm(tier: Tier, io: Io, norm: Norm, into: Into) -> Result<Dispatch> {
+    if !io.fits(into) {
+        return Err(err!(Internal, "norm: {} tokens of {} do not fit {io:?}, {into:?}", io.tokens, io.cols));
     }
+    let (small, [w_at, b_at]) = io.weights.covering(io.bias.unwrap_or(io.weights))?;
+    let mode = match into {
+        Into::Store => 0,
+        Into::Add => 1,
+        Into::InPlace => 2,
+    };
     let vec4s = io.cols / 4;
     let base = Variant::new(if tier.cpu { ROWS } else { WORKGROUP }, &[state::STATE, CORE])
-        .constant("ADD", u32::from(into == Into::Add));
+        .constant("LAYER", u32::from(norm.kind == NormKind::Layer))
+        .constant("BIAS", u32::from(io.bias.is_some()))
+        .constant("INTO", mode);
     let (variant, workgroups) = if tier.cpu {
         (base.constant("WG", CPU_WG), io.tokens.div_ceil(CPU_WG))
     } else {
         (base.with_reduce(tier, vec4s.next_power_of_two().clamp(32, 256)), io.tokens)
     };
+    let a = if into == Into::InPlace { small } else { io.a };
     Ok(Dispatch {
         variant,
-        params: vec![vec4s, io.tokens, eps.to_bits()],
-        bindings: vec![io.state, io.a, io.weights, io.out],
+        params: vec![vec4s, io.tokens, norm.eps.to_bits(), io.offset / 4, io.stride / 4, w_at / 4, b_at / 4],
+        bindings: vec![io.state, a, small, io.out],
         workgroups: [workgroups, 1, 1],
-        cost: Cost { fixed: floats, per_key: 0 },
+        cost: Cost { fixed: u64::from(io.tokens) * u64::from(io.cols), per_key: 0 },
         continues: false,
     })
 }

@@ -1,5 +1,6 @@
 //! What the formats share: padding, block scales, and the gathering of bits into the order that shaders unpack.
 
+use super::GROUP;
 use half::f16;
 
 /// `bytes` padded to a whole `vec4<u32>`.
@@ -32,6 +33,20 @@ pub fn put16(dst: &mut [u8], at: usize, bytes: u128) {
 /// The low nibble of every byte.
 pub const LOW: u128 = 0x0f0f_0f0f_0f0f_0f0f_0f0f_0f0f_0f0f_0f0f;
 
+/// The two low bits of every byte.
+pub const PAIRS: u128 = 0x0303_0303_0303_0303_0303_0303_0303_0303;
+
+/// Sixteen bits to bit 0 of sixteen bytes.
+pub fn one_a_byte(bits: u32) -> u128 {
+    (0..16).fold(0, |out, i| out | (u128::from((bits >> i) & 1) << (8 * i)))
+}
+
+/// The bit pairs of sixteen weights of a block of 256, one a byte: the first or the second half of group `g`. In the file
+/// 32 bytes hold four groups, of which group k has bits 2k and 2k + 1.
+pub fn block_pairs(packed: &[u8], g: usize, half: usize) -> u128 {
+    (sixteen(packed, GROUP * (g / 4) + 16 * half) >> (2 * (g % 4))) & PAIRS
+}
+
 /// **The nibble order of a group on the GPU**, which is ggml's for Q4_0: the low nibble of byte i is weight i, the high
 /// nibble weight 16 + i. A shader gets four consecutive weights from a word with one mask, for all four words at once.
 /// `first` and `second` hold one weight a byte, below 16.
@@ -51,9 +66,22 @@ pub fn spread_bits(first: u128, second: u128) -> u32 {
     out
 }
 
+/// **The order of two bits a weight on the GPU**, eight bytes a group: bits 8b + 2c and the next of the first word belong to
+/// weight 4c + b, of the second word to weight 16 + 4c + b. `first` and `second` hold one weight a byte, below 4.
+pub fn spread_pairs(first: u128, second: u128) -> [u8; GROUP / 4] {
+    let word = |pairs: u128| (0..4).fold(0, |out, c| out | u64::from((pairs >> (32 * c)) as u32) << (2 * c));
+    (word(first) | (word(second) << 32)).to_le_bytes()
+}
+
+/// Undoes [`spread_pairs`]: the 32 weights of the eight bytes at byte `at`.
+#[cfg(feature = "reference")]
+pub fn pairs(src: &[u8], at: usize) -> [u8; GROUP] {
+    std::array::from_fn(|i| ((word(src, at + 4 * (i / 16)) >> (8 * (i % 4) + 2 * (i % 16 / 4))) & 3) as u8)
+}
+
 /// Undoes [`nibbles`] and, with `high` from [`spread_bits`] (else zero), adds 16 for a set high bit: the 32 quants.
 #[cfg(feature = "reference")]
-pub fn quants(packed: u128, high: u32) -> [u8; super::GROUP] {
+pub fn quants(packed: u128, high: u32) -> [u8; GROUP] {
     let bytes = packed.to_le_bytes();
     std::array::from_fn(|i| {
         let low = (bytes[i % 16] >> (4 * (i / 16))) & 15;

@@ -23,6 +23,11 @@ mod iq2_xs;
 mod iq2_xxs;
 mod iq3_s;
 mod iq3_xxs;
+mod mxfp4;
+mod q1_0;
+mod q2_0;
+mod q2_k;
+mod q3_k;
 mod q4;
 mod q4_k;
 mod q5;
@@ -30,6 +35,8 @@ mod q5_k;
 mod q6_k;
 mod q8_0;
 mod streams;
+mod tq1_0;
+mod tq2_0;
 
 use crate::err;
 use crate::error::Result;
@@ -111,7 +118,7 @@ macro_rules! row {
 }
 
 /// Every format that can be computed.
-pub static TABLE: [QuantFormat; 18] = [
+pub static TABLE: [QuantFormat; 25] = [
     row!(F32, floats "f32", float::f32_),
     row!(F16, floats "f16", float::f16_),
     row!(BF16, floats "bf16", float::bf16_),
@@ -120,9 +127,16 @@ pub static TABLE: [QuantFormat; 18] = [
     row!(Q4_1, packed "q4_1", q4::q4_1),
     row!(Q5_0, packed "q5_0", q5::q5_0),
     row!(Q5_1, packed "q5_1", q5::q5_1),
+    row!(MXFP4, packed "mxfp4", mxfp4),
+    row!(Q1_0, packed "q1_0", q1_0),
+    row!(Q2_0, packed "q2_0", q2_0),
+    row!(Q2_K, packed "q2_k", q2_k),
+    row!(Q3_K, packed "q3_k", q3_k),
     row!(Q4_K, packed "q4_k", q4_k),
     row!(Q5_K, packed "q5_k", q5_k),
     row!(Q6_K, packed "q6_k", q6_k),
+    row!(TQ1_0, packed "tq1_0", tq1_0),
+    row!(TQ2_0, packed "tq2_0", tq2_0),
     row!(IQ1_S, grids "iq1_s", iq1_s),
     row!(IQ1_M, grids "iq1_m", iq1_m),
     row!(IQ2_XXS, grids "iq2_xxs", iq2_xxs),

@@ -7,19 +7,10 @@
 use super::GROUP;
 #[cfg(feature = "reference")]
 use super::bits::affine;
-use super::bits::{LOW, half, pad16, put16, sixteen, spread_bits, word};
+use super::bits::{LOW, half, one_a_byte, pad16, put16, sixteen, spread_bits, word};
 
 /// Bytes of a group's low bits.
 const QUANTS: usize = GROUP / 2;
-
-/// Sixteen bits to bit 0 of sixteen bytes.
-fn one_a_byte(bits: u32) -> u128 {
-    let mut out = 0;
-    for i in 0..16 {
-        out |= u128::from((bits >> i) & 1) << (8 * i);
-    }
-    out
-}
 
 /// Splits blocks of `head` bytes of scales, a u32 of high bits and sixteen bytes of low bits into the three streams.
 fn split(head: usize, groups: usize, src: &[u8], dst: &mut [u8]) {

@@ -5,11 +5,10 @@
 //! low for k < 2, and bits 2k and 2k + 1 of byte 32h + i.
 //!
 //! On the GPU, for 210 bytes a block: low bits (16 bytes a group, nibbles in the order of Q4_0) | high bits (8 bytes a
-//! group: bits 8b + 2c and the next of the first word belong to weight 4c + b, of the second word to weight 16 + 4c + b) | scales
-//! (16 bytes a block, the file's order) | d (f16 a block).
+//! group, in the order of `bits::spread_pairs`) | scales (16 bytes a block, the file's order) | d (f16 a block).
 
 use super::GROUP;
-use super::bits::{LOW, half, nibbles, pad16, put16, sixteen};
+use super::bits::{LOW, block_pairs, half, nibbles, pad16, put16, sixteen, spread_pairs};
 
 /// Weights in a block.
 const BLOCK: usize = 256;
@@ -19,9 +18,6 @@ const HIGH_AT: usize = BLOCK / 2;
 const SCALES_AT: usize = HIGH_AT + BLOCK / 4;
 const D_AT: usize = SCALES_AT + 16;
 const BYTES: usize = D_AT + 2;
-
-/// The two low bits of every byte.
-const PAIRS: u128 = 0x0303_0303_0303_0303_0303_0303_0303_0303;
 
 pub fn gpu_bytes(groups: usize) -> usize {
     groups * 16 + groups * 8 + groups * 2 + pad16(groups / GROUPS * 2)
@@ -36,13 +32,7 @@ const fn stream_starts(groups: usize) -> [usize; 3] {
 fn parts(block: &[u8], g: usize, second: usize) -> (u128, u128) {
     let (h, k) = (g / 4, g % 4);
     let low = sixteen(block, 64 * h + 32 * (k & 1) + 16 * second) >> (4 * (k / 2));
-    let high = sixteen(block, HIGH_AT + 32 * h + 16 * second) >> (2 * k);
-    (low & LOW, high & PAIRS)
-}
-
-/// Four words of four bit pairs (in the low bits of each byte) to one word.
-fn spread_pairs(pairs: u128) -> u32 {
-    (0..4).fold(0, |out, c| out | (((pairs >> (32 * c)) as u32) << (2 * c)))
+    (low & LOW, block_pairs(&block[HIGH_AT..], g, second))
 }
 
 pub fn repack(groups: usize, src: &[u8], dst: &mut [u8]) {
@@ -53,8 +43,7 @@ pub fn repack(groups: usize, src: &[u8], dst: &mut [u8]) {
             let (first, second) = (parts(block, g, 0), parts(block, g, 1));
             let at = b * GROUPS + g;
             put16(dst, 16 * at, nibbles(first.0, second.0));
-            let high = u64::from(spread_pairs(first.1)) | (u64::from(spread_pairs(second.1)) << 32);
-            dst[high_at + 8 * at..high_at + 8 * at + 8].copy_from_slice(&high.to_le_bytes());
+            dst[high_at + 8 * at..high_at + 8 * at + 8].copy_from_slice(&spread_pairs(first.1, second.1));
         }
         dst[scales_at + 16 * b..scales_at + 16 * b + 16].copy_from_slice(&block[SCALES_AT..D_AT]);
         dst[d_at + 2 * b..d_at + 2 * b + 2].copy_from_slice(&block[D_AT..]);
@@ -79,12 +68,11 @@ pub fn decode_gpu(groups: usize, src: &[u8], out: &mut [f32]) {
     let [high_at, scales_at, d_at] = stream_starts(groups);
     for (g, out) in out.chunks_exact_mut(GROUP).enumerate() {
         let low = super::bits::quants(sixteen(src, 16 * g), 0);
+        let high = super::bits::pairs(src, high_at + 8 * g);
         let d = half(src, d_at + 2 * (g / GROUPS));
         for (i, out) in out.iter_mut().enumerate() {
-            let word = super::bits::word(src, high_at + 8 * g + 4 * (i / 16));
-            let high = (word >> (8 * (i % 4) + 2 * (i % 16 / 4))) & 3;
             let scale = d * f32::from(src[scales_at + 2 * g + i / 16] as i8);
-            *out = scale * (f32::from(low[i]) + 16.0 * high as f32) - 32.0 * scale;
+            *out = scale * f32::from(low[i] + 16 * high[i]) - 32.0 * scale;
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::Memory;
 use super::activation::{Functions, activation};
 use super::case::{Case, Noise};
-use super::weights::{clear_floats, decode_row, fill_matrix, formats_of, round, rounds};
+use super::weights::{by_three, clear_floats, decode_row, fill_matrix, formats_of, round, rounds, shapes};
 use crate::error::Result;
 use crate::kernels::matmul::{FIRST, Io, TILE_ROWS, matmul as build};
 use crate::kernels::matvec::Epilogue;
@@ -131,9 +131,8 @@ pub fn cases(tier: Tier) -> Result<Vec<Case>> {
         return rounded_cases(tier);
     }
     let mut specs = Vec::new();
-    for format in crate::quant::TABLE.iter().map(|q| q.format) {
-        let cols = if format.block_len() == 256 { 256 } else { 96 };
-        specs.push(plain(&[(format, 65)], cols, (31, 33)));
+    for (formats, cols) in by_three(false) {
+        specs.push(plain(&shapes(&formats, [65, 33, 1]), cols, (31, 33)));
     }
     let q = Format::Q4_1;
     for (rows, cols, tokens) in [(1, 32, 1), (31, 96, 3), (257, 32, 64), (1, 288, 65), (33, 32, 129)] {
@@ -179,7 +178,7 @@ pub fn cases(tier: Tier) -> Result<Vec<Case>> {
 
 /// The cases of a tier that rounds activations, which only GPUs do here. The twin rounds them as well.
 fn rounded_cases(tier: Tier) -> Result<Vec<Case>> {
-    use Format::{Q4_0, Q4_1, Q4_K, Q5_0, Q5_1, Q5_K, Q6_K, Q8_0};
+    use Format::{Q4_1, Q5_K, Q6_K, Q8_0};
     if tier.cpu {
         return Ok(Vec::new());
     }
@@ -188,13 +187,16 @@ fn rounded_cases(tier: Tier) -> Result<Vec<Case>> {
     };
     let store = Epilogue::STORE;
     let (silu, gelu) = (Epilogue::Gated(Activation::Silu), Epilogue::Gated(Activation::GeluTanh));
-    Ok(vec![
-        spec(&[(Q4_0, 65), (Q4_1, 33), (Q5_0, 1)], 96, (33, 40), false, store)?,
-        spec(&[(Q5_1, 31), (Q8_0, 64), (Q4_K, 65)], 512, (65, 65), true, store)?,
+    let mut cases = Vec::new();
+    for (formats, cols) in by_three(true) {
+        cases.push(spec(&shapes(&formats, [65, 33, 1]), cols, (33, 40), cols > 96, store)?);
+    }
+    cases.extend([
         spec(&[(Q8_0, 65)], 32, (34, 129), false, Epilogue::RESIDUAL)?,
         spec(&[(Q4_1, 129), (Q4_1, 129)], 288, (33, 33), false, silu)?,
         spec(&[(Q5_K, 33), (Q6_K, 33)], 512, (64, 64), true, gelu)?,
-    ])
+    ]);
+    Ok(cases)
 }
 
 struct Spec {

@@ -3,7 +3,7 @@
 use super::Memory;
 use super::activation::{Functions, activation};
 use super::case::{Case, Noise};
-use super::weights::{clear_floats, decode_row, fill_matrix, round, rounds};
+use super::weights::{by_three, clear_floats, decode_row, fill_matrix, round, rounds, shapes};
 use crate::error::Result;
 use crate::kernels::matvec::{Added, Epilogue, Io, SEGMENTS_AT, matvec as build};
 use crate::kernels::parts::Activation;
@@ -92,11 +92,11 @@ pub fn cases(tier: Tier) -> Result<Vec<Case>> {
     }
     let store = Epilogue::STORE;
     let mut specs = Vec::new();
-    for format in crate::quant::TABLE.iter().map(|q| q.format) {
-        let cols = if format.block_len() == 256 { 512 } else { 96 };
-        specs.extend([1, 31, 257].map(|rows| Spec::new(&[(format, rows)], cols, store)));
-        specs.push(Spec::new(&[(format, 31)], cols, Epilogue::RESIDUAL).normed());
+    for (formats, cols) in by_three(false) {
+        specs.push(Spec::new(&shapes(&formats, [33, 31, 1]), cols, store).normed());
     }
+    specs.extend([1, 31, 257].map(|rows| Spec::new(&[(Format::Q4_0, rows)], 96, store)));
+    specs.push(Spec::new(&[(Format::Q8_0, 31)], 96, Epilogue::RESIDUAL).normed());
     let q = Format::Q4_1;
     specs.push(Spec::new(&[(q, 576), (q, 192), (q, 192)], 576, store).normed().biased());
     specs.push(Spec::new(&[(q, 576)], 1536, Epilogue::Residual { scale: 0.22 }).biased());
@@ -127,17 +127,18 @@ pub fn cases(tier: Tier) -> Result<Vec<Case>> {
 
 /// The cases of a tier that rounds activations: every format that it does so for, every epilogue. The twin rounds them as well.
 fn rounded_cases(tier: Tier) -> Result<Vec<Case>> {
-    use Format::{Q4_0, Q4_1, Q4_K, Q5_0, Q5_1, Q5_K, Q6_K, Q8_0};
+    use Format::{Q4_1, Q4_K, Q5_0, Q6_K, Q8_0};
     let store = Epilogue::STORE;
     let (silu, gelu) = (Epilogue::Gated(Activation::Silu), Epilogue::Gated(Activation::GeluTanh));
     let mut specs = vec![
-        Spec::new(&[(Q4_0, 31), (Q4_1, 33), (Q5_0, 1)], 96, store),
-        Spec::new(&[(Q5_1, 64), (Q8_0, 33), (Q4_K, 31)], 512, store).normed().biased(),
-        Spec::new(&[(Q5_K, 65), (Q6_K, 31)], 512, store).normed(),
         Spec::new(&[(Q4_1, 257)], 1536, Epilogue::RESIDUAL),
         Spec::new(&[(Q4_1, 257), (Q4_1, 257)], 576, silu).normed(),
         Spec::new(&[(Q4_K, 33), (Q6_K, 33)], 2560, gelu).normed(),
+        Spec::new(&[(Q5_0, 31)], 96, store),
     ];
+    for (formats, cols) in by_three(true) {
+        specs.push(Spec::new(&shapes(&formats, [33, 31, 1]), cols, store).normed().biased());
+    }
     if !tier.cpu {
         specs.push(Spec::new(&[(Q5_0, 64), (Q5_0, 33), (Q8_0, 31)], 640, store).normed().added());
     }

@@ -10,6 +10,7 @@ pub mod attention_reduce;
 pub mod case;
 pub mod embed;
 pub mod fill;
+pub mod gate;
 pub mod kv_append;
 pub mod matmul;
 pub mod matvec;
@@ -48,6 +49,7 @@ pub fn cases(tier: Tier) -> Result<Vec<case::Case>> {
         attention_prefill::cases(tier)?,
         sample_draw::cases(tier)?,
         fill::cases()?,
+        gate::cases()?,
         stream::cases(tier)?,
     ];
     Ok(lists.into_iter().flatten().collect())
@@ -63,6 +65,7 @@ fn run(dispatch: &Dispatch, memory: &mut Memory) -> Result<()> {
         "sample_candidates" | "sample_candidates_strip" => sample_candidates::sample_candidates(dispatch, memory),
         "sample_draw" | "sample_draw_single" => sample_draw::sample_draw(dispatch, memory),
         "fill" => fill::fill(dispatch, memory),
+        "gate" => gate::gate(dispatch, memory),
         "stream" => stream::stream(dispatch, memory),
         "embed" => embed::embed(dispatch, memory),
         "norm" | "norm_rows" => norm::norm(dispatch, memory),

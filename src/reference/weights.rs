@@ -53,6 +53,19 @@ pub fn clear_floats(noise: &mut Noise, n: usize) -> Vec<f32> {
     x
 }
 
+/// Every format, or every one with a form of packed bytes, three a case, and columns for them: three blocks of the longest, an
+/// odd number of groups where blocks are a group.
+pub fn by_three(packed: bool) -> Vec<(Vec<Format>, u32)> {
+    let formats: Vec<Format> = quant::TABLE.iter().filter(|q| !packed || q.packed.is_some()).map(|q| q.format).collect();
+    let cols = |three: &[Format]| three.iter().map(|f| 3 * f.block_len().max(GROUP as u64) as u32).max().unwrap_or_default();
+    formats.chunks(3).map(|three| (three.to_vec(), cols(three))).collect()
+}
+
+/// Matrices of these formats and rows.
+pub fn shapes(formats: &[Format], rows: [u32; 3]) -> Vec<(Format, u32)> {
+    formats.iter().copied().zip(rows).collect()
+}
+
 /// Appends a matrix of random blocks, made in the file's layout and repacked as the loader does. Weights stay below 2. Codebooks
 /// that it needs lie in the same buffer, before it.
 pub fn fill_matrix(
@@ -86,35 +99,45 @@ fn random_rows(noise: &mut Noise, format: Format, n: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     for _ in 0..blocks {
         let mut block: Vec<u8> = (0..format.block_bytes()).map(|_| noise.bits() as u8).collect();
-        let mut scale = |limit: f32| half::f16::from_f32(noise.float() * limit).to_le_bytes();
-        let (d, m) = (scale(1.0 / 32.0), scale(0.5));
         match format {
             Format::F32 => block.copy_from_slice(&noise.float().to_le_bytes()),
-            Format::F16 => block.copy_from_slice(&half::f16::from_f32(noise.float()).to_le_bytes()),
             Format::BF16 => block.copy_from_slice(&half::bf16::from_f32(noise.float()).to_le_bytes()),
-            Format::Q8_0 => block[..2].copy_from_slice(&half::f16::from_f32(noise.float() / 128.0).to_le_bytes()),
-            Format::Q4_0 | Format::Q5_0 => block[..2].copy_from_slice(&d),
-            Format::Q4_1 | Format::Q5_1 => block[..4].copy_from_slice(&[d, m].concat()),
-            // Scales have 6 bits (K) or 8 (Q6_K), so the block's own factor is smaller.
-            Format::Q4_K | Format::Q5_K => {
-                let d = half::f16::from_f32(noise.float() / 2048.0).to_le_bytes();
-                let m = half::f16::from_f32(noise.float() / 128.0).to_le_bytes();
-                block[..4].copy_from_slice(&[d, m].concat());
-            }
-            Format::Q6_K => block[208..].copy_from_slice(&half::f16::from_f32(noise.float() / 4096.0).to_le_bytes()),
-            Format::IQ2_XXS | Format::IQ2_XS | Format::IQ2_S => block[..2].copy_from_slice(&scale(1.0 / 128.0)),
-            Format::IQ3_XXS | Format::IQ3_S => block[..2].copy_from_slice(&scale(1.0 / 256.0)),
-            Format::IQ1_S => block[..2].copy_from_slice(&scale(1.0 / 16.0)),
+            Format::MXFP4 => block[0] = 117 + noise.bits() as u8 % 8, // up to 12 / 16
             Format::IQ1_M => {
                 // Four bits of the factor are on top of each of the last four u16.
-                let [low, high] = scale(1.0 / 16.0);
+                let [low, high] = half::f16::from_f32(noise.float() / 16.0).to_le_bytes();
                 for (at, bits) in [(49, low << 4), (51, low), (53, high << 4), (55, high)] {
                     block[at] = (block[at] & 15) | (bits & 0xf0);
                 }
             }
-            _ => {}
+            _ => {
+                for (at, limit) in scales(format) {
+                    block[*at..at + 2].copy_from_slice(&half::f16::from_f32(noise.float() * limit).to_le_bytes());
+                }
+            }
         }
         bytes.extend(block);
     }
     bytes
+}
+
+/// Where the f16 scales of a block are, and the largest that keep its weights below 2.
+fn scales(format: Format) -> &'static [(usize, f32)] {
+    match format {
+        Format::F16 | Format::Q1_0 => &[(0, 1.0)],
+        Format::Q2_0 => &[(0, 0.9)],
+        Format::Q8_0 => &[(0, 1.0 / 128.0)],
+        Format::Q4_0 | Format::Q5_0 => &[(0, 1.0 / 32.0)],
+        Format::Q4_1 | Format::Q5_1 => &[(0, 1.0 / 32.0), (2, 0.5)],
+        Format::Q2_K => &[(80, 1.0 / 64.0), (82, 1.0 / 32.0)],
+        Format::Q3_K => &[(108, 1.0 / 128.0)],
+        Format::Q4_K | Format::Q5_K => &[(0, 1.0 / 2048.0), (2, 1.0 / 128.0)],
+        Format::Q6_K => &[(208, 1.0 / 4096.0)],
+        Format::TQ1_0 => &[(52, 1.0)],
+        Format::TQ2_0 => &[(64, 0.9)],
+        Format::IQ1_S => &[(0, 1.0 / 16.0)],
+        Format::IQ2_XXS | Format::IQ2_XS | Format::IQ2_S => &[(0, 1.0 / 128.0)],
+        Format::IQ3_XXS | Format::IQ3_S => &[(0, 1.0 / 256.0)],
+        _ => &[],
+    }
 }

@@ -15,11 +15,13 @@ mod bpe;
 mod json;
 mod pretokenize;
 mod python;
+mod scan;
 mod stop;
 mod stream;
 mod strftime;
 mod template;
 mod tokenizer;
+mod unicode;
 mod vocabulary;
 
 pub use stop::{Matched, StopMatcher};

@@ -1,223 +1,281 @@
 //! Pre-tokenizers: where byte-level BPE may not merge across. GGUF names one in `tokenizer.ggml.pre`.
 //!
-//! Each is published as a regular expression; here they are scanners, whose time is linear in the text whatever it is
-//! (a backtracking engine stops at runs of a million spaces), and which leave the regular expression engine and its
-//! tables out of the wasm. `L` and `N` below are Unicode's general categories, `\s` its White_Space.
+//! Each is published as a list of regular expressions, every one of which splits the pieces of the one before; here they
+//! are [`Step`]s. `L`, `N`, `P` and `S` are Unicode's general categories, `\s` its White_Space.
 
-use unicode_properties::{GeneralCategoryGroup, UnicodeGeneralCategory};
+use super::scan::{Lead, Letters, Step, Words};
+use super::unicode::{Class, is_deepseek_asian, is_deepseek_letter, is_deepseek_punctuation, is_han_or_kana, is_punctuation};
+use crate::err;
+use crate::error::Result;
 
-/// A pre-tokenizer, by the family that published it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PreTokenizer {
-    /// GPT-2: `'s|'t|'re|'ve|'m|'ll|'d| ?L+| ?N+| ?[^\s L N]+|\s+(?!\S)|\s+`
-    Gpt2,
-    /// SmolLM: each number character on its own, then GPT-2's between them.
-    SmolLm,
-    /// Llama 3 (`digits` 3) and Qwen2 (`digits` 1):
-    /// `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n L N]?L+|N{1,digits}| ?[^\s L N]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
-    Llama3 { digits: usize },
+/// A pre-tokenizer, and what else the name in a file says of a tokenizer.
+#[derive(Clone, Copy)]
+pub(super) struct PreTokenizer {
+    steps: &'static [Step],
+    /// Whether texts are normalized to NFC before.
+    pub nfc: bool,
+    /// Whether a piece that is a token as it stands is not merged.
+    pub whole_first: bool,
+    /// Whether the beginning-of-sequence token goes first where the file does not say.
+    pub add_bos: bool,
 }
 
+const fn each(of: fn(char) -> bool) -> Step {
+    Step::Run { lead: Lead::Nothing, of, min: 1, max: 1 }
+}
+
+const fn run(lead: Lead, of: fn(char) -> bool) -> Step {
+    Step::Run { lead, of, min: 1, max: usize::MAX }
+}
+
+fn number(c: char) -> bool {
+    Class::NUMBER.has(c)
+}
+
+fn letter(c: char) -> bool {
+    Class::LETTER.has(c)
+}
+
+/// `[^(\s|.,!?…。，、।۔،)]`
+fn bloom(c: char) -> bool {
+    !c.is_whitespace() && !"(|.,!?\u{2026}\u{3002}\u{ff0c}\u{3001}\u{964}\u{6d4}\u{60c})".contains(c)
+}
+
+const BREAKS: &[char] = &['\r', '\n'];
+const BREAKS_OR_SLASH: &[char] = &['\r', '\n', '/'];
+const NO_CLASS: Class = Class::SPACE;
+
+/// The steps by name; the names are those of llama.cpp's converter, which are those of the first model of a kind.
+static GPT2: [Step; 1] = [Step::Gpt2];
+/// Each number character on its own, then GPT-2's between them.
+static STARCODER: [Step; 2] = [each(number), Step::Gpt2];
+static FALCON: [Step; 4] = [
+    run(Lead::Nothing, is_punctuation),
+    Step::Gpt2,
+    run(Lead::Nothing, number),
+    Step::Run { lead: Lead::Nothing, of: |c| c.is_ascii_digit(), min: 3, max: 3 },
+];
+static BLOOM: [Step; 1] = [run(Lead::Space, bloom)];
+static VIKING: [Step; 2] = [run(Lead::Space, bloom), each(number)];
+static DEEPSEEK_LLM: [Step; 6] = [
+    each(|c| matches!(c, '\r' | '\n')),
+    run(Lead::White, is_deepseek_letter),
+    run(Lead::White, is_deepseek_punctuation),
+    Step::TrailingSpace,
+    run(Lead::Nothing, is_deepseek_asian),
+    run(Lead::Nothing, number),
+];
+static DEEPSEEK_CODER: [Step; 5] = [
+    each(|c| matches!(c, '\r' | '\n')),
+    run(Lead::White, letter),
+    run(Lead::White, |c| Class::PUNCTUATION.has(c)),
+    run(Lead::Nothing, is_deepseek_asian),
+    each(number),
+];
+static DEEPSEEK_V3: [Step; 3] =
+    [Step::Run { lead: Lead::Nothing, of: number, min: 1, max: 3 }, run(Lead::Nothing, is_han_or_kana), Step::DeepSeek3];
+static LLAMA3: [Step; 1] = [Step::Words(Words { letters: Letters::Of(Class::LETTER), digits: 3, apart: NO_CLASS, tail: BREAKS })];
+static QWEN2: [Step; 1] = [Step::Words(Words { letters: Letters::Of(Class::LETTER), digits: 1, apart: NO_CLASS, tail: BREAKS })];
+static QWEN35: [Step; 1] =
+    [Step::Words(Words { letters: Letters::Of(Class::LETTER.or(Class::MARK)), digits: 1, apart: Class::MARK, tail: BREAKS })];
+static SEED_CODER: [Step; 1] =
+    [Step::Words(Words { letters: Letters::Of(Class::LETTER), digits: 1, apart: NO_CLASS, tail: &[] })];
+static GPT4O: [Step; 1] = [Step::Words(Words {
+    letters: Letters::Cased { contraction: true, han: false },
+    digits: 3,
+    apart: NO_CLASS,
+    tail: BREAKS_OR_SLASH,
+})];
+static TEKKEN: [Step; 1] = [Step::Words(Words {
+    letters: Letters::Cased { contraction: false, han: false },
+    digits: 1,
+    apart: NO_CLASS,
+    tail: BREAKS_OR_SLASH,
+})];
+static KIMI_K2: [Step; 1] =
+    [Step::Words(Words { letters: Letters::Cased { contraction: true, han: true }, digits: 3, apart: NO_CLASS, tail: BREAKS })];
+
 impl PreTokenizer {
-    /// The pre-tokenizer that `tokenizer.ggml.pre` names, or `None` where it is not known.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Some(match name {
-            "gpt-2" | "gpt2" | "default" => Self::Gpt2,
-            "smollm" => Self::SmolLm,
-            "llama-bpe" => Self::Llama3 { digits: 3 },
-            "qwen2" => Self::Llama3 { digits: 1 },
-            _ => return None,
+    /// The pre-tokenizer that `tokenizer.ggml.pre` names.
+    ///
+    /// Error: `unsupported-tokenizer`, with the name, where it is not known: a guess would give other tokens than those that
+    /// the model was trained on.
+    pub fn from_name(name: &str) -> Result<Self> {
+        let plain = |steps: &'static [Step]| Self { steps, nfc: false, whole_first: false, add_bos: false };
+        let composed = |steps: &'static [Step]| Self { nfc: true, ..plain(steps) };
+        let whole = |steps: &'static [Step]| Self { whole_first: true, ..plain(steps) };
+        Ok(match name {
+            // Files from before there were names have none; most of their tokenizers are GPT-2's.
+            "default" | "gpt-2" | "gpt2" | "phi-2" | "jina-es" | "jina-de" | "jina-v1-en" | "jina-v2-es" | "jina-v2-de"
+            | "jina-v2-code" | "roberta-bpe" | "gigachat" | "a.x-4.0" | "mellum" | "jais" | "trillion" | "granite-docling"
+            | "exaone4" => plain(&GPT2),
+            "mpt" | "olmo" | "modern-bert" => composed(&GPT2),
+            "starcoder" | "refact" | "codeshell" | "smollm" | "exaone" | "minerva-7b" => plain(&STARCODER),
+            "command-r" => composed(&STARCODER),
+            "falcon" => plain(&FALCON),
+            "bloom" | "poro-chat" | "gpt3-finnish" => plain(&BLOOM),
+            "viking" => plain(&VIKING),
+            "deepseek-llm" => plain(&DEEPSEEK_LLM),
+            "deepseek-coder" => plain(&DEEPSEEK_CODER),
+            "deepseek-v3" | "hunyuan-dense" | "joyai-llm" => plain(&DEEPSEEK_V3),
+            "llama-bpe" | "llama3" | "llama-v3" | "falcon3" | "falcon-h1" | "pixtral" | "midm-2.0" | "lfm2" => {
+                Self { add_bos: true, ..whole(&LLAMA3) }
+            }
+            "dbrx" | "smaug-bpe" | "glm4" | "chatglm-bpe" => plain(&LLAMA3),
+            "qwen2" | "deepseek-r1-qwen" | "megrez" | "stablelm2" | "hunyuan" => composed(&QWEN2),
+            "bailingmoe" | "bailingmoe2" | "llada-moe" | "solar-open" | "grok-2" => plain(&QWEN2),
+            "qwen35" => composed(&QWEN35),
+            "seed-coder" => plain(&SEED_CODER),
+            "gpt-4o" | "llama4" | "minimax-m2" => whole(&GPT4O),
+            "tekken" => Self { add_bos: true, ..whole(&TEKKEN) },
+            "kimi-k2" => plain(&KIMI_K2),
+            _ => {
+                return Err(err!(
+                    UnsupportedTokenizer,
+                    "tokenizer.ggml.pre: found the pre-tokenizer {name:?}, which this version does not know"
+                ));
+            }
         })
     }
 
     /// Calls `each` with the pieces of `text` in order; together they are the whole text.
     pub fn split<'a>(self, text: &'a str, mut each: impl FnMut(&'a str)) {
-        match self {
-            Self::Gpt2 => pieces(text, gpt2, each),
-            Self::Llama3 { digits } => pieces(text, |rest| llama3(rest, digits), each),
-            Self::SmolLm => {
-                let mut rest = text;
-                while let Some(c) = rest.chars().next() {
-                    let (piece, after) = if c.is_numeric() {
-                        rest.split_at(c.len_utf8())
-                    } else {
-                        rest.split_at(rest.find(char::is_numeric).unwrap_or(rest.len()))
-                    };
-                    if c.is_numeric() {
-                        each(piece)
-                    } else {
-                        pieces(piece, gpt2, &mut each)
-                    }
-                    rest = after;
-                }
-            }
+        split(self.steps, text, &mut each);
+    }
+}
+
+/// Splits a text by the first step, and each piece by the others.
+fn split<'a>(steps: &'static [Step], text: &'a str, each: &mut dyn FnMut(&'a str)) {
+    let Some((step, others)) = steps.split_first() else { return each(text) };
+    let (mut from, mut at) = (0, 0);
+    while at < text.len() {
+        let rest = &text[at..];
+        let n = step.matches(rest);
+        if n == 0 {
+            // What matches nothing is a piece up to the next match.
+            at += rest.ceil_char_boundary(step.skip(rest));
+            continue;
         }
-    }
-}
-
-/// Cuts `text` by a scanner that gives the length of the first piece in bytes (at least one character).
-fn pieces<'a>(text: &'a str, scan: impl Fn(&str) -> usize, mut each: impl FnMut(&'a str)) {
-    let mut rest = text;
-    while let Some(first) = rest.chars().next() {
-        let (piece, after) = rest.split_at(scan(rest).max(first.len_utf8()));
-        each(piece);
-        rest = after;
-    }
-}
-
-fn gpt2(text: &str) -> usize {
-    if let Some(n) = contraction(text, false) {
-        return n;
-    }
-    let body = text.strip_prefix(' ').unwrap_or(text);
-    let space = text.len() - body.len();
-    match body.chars().next().map(Class::of) {
-        Some(Class::Space) | None => white_space(text),
-        Some(class) => space + run(body, |c| Class::of(c) == class),
-    }
-}
-
-fn llama3(text: &str, digits: usize) -> usize {
-    if let Some(n) = contraction(text, true) {
-        return n;
-    }
-    let letters = |s: &str| run(s, |c| Class::of(c) == Class::Letter);
-    let mut chars = text.chars();
-    let Some(first) = chars.next() else { return 0 };
-    match Class::of(first) {
-        Class::Letter => return letters(text),
-        Class::Number => {
-            let numbers = text.chars().take(digits).take_while(|&c| Class::of(c) == Class::Number);
-            return numbers.map(char::len_utf8).sum();
+        if from < at {
+            split(others, &text[from..at], each);
         }
-        // One character of any other kind, but no line break, belongs to the letters behind it.
-        Class::Space | Class::Other if !matches!(first, '\r' | '\n') => {
-            let n = letters(chars.as_str());
-            if n > 0 {
-                return first.len_utf8() + n;
-            }
-        }
-        _ => {}
+        split(others, &text[at..at + n], each);
+        at += n;
+        from = at;
     }
-    let body = text.strip_prefix(' ').unwrap_or(text);
-    let n = run(body, |c| Class::of(c) == Class::Other);
-    if n > 0 {
-        let end = text.len() - body.len() + n;
-        return end + run(&text[end..], |c| matches!(c, '\r' | '\n'));
+    if from < at {
+        split(others, &text[from..at], each);
     }
-    let spaces = &text[..run(text, char::is_whitespace)];
-    match spaces.rfind(['\r', '\n']) {
-        Some(last) => last + 1,
-        None => white_space(text),
-    }
-}
-
-/// `\s+(?!\S)|\s+`: a run of white space, less its last character where something follows and the run has more.
-fn white_space(text: &str) -> usize {
-    let n = run(text, char::is_whitespace);
-    if n == text.len() {
-        return n;
-    }
-    let last = text[..n].chars().next_back().map_or(0, char::len_utf8);
-    if n > last { n - last } else { n }
-}
-
-/// `'s|'t|'re|'ve|'m|'ll|'d`, in any case where `any_case`.
-fn contraction(text: &str, any_case: bool) -> Option<usize> {
-    let rest = text.strip_prefix('\'')?;
-    let mut chars = rest.chars();
-    let mut next = || {
-        let c = chars.next().unwrap_or('\0');
-        match c {
-            // The long s is an s of another case, says Unicode.
-            '\u{17f}' if any_case => ('s', c.len_utf8()),
-            c if any_case => (c.to_ascii_lowercase(), c.len_utf8()),
-            c => (c, c.len_utf8()),
-        }
-    };
-    let (first, n) = next();
-    if matches!(first, 's' | 't' | 'm' | 'd') {
-        return Some(1 + n);
-    }
-    let (second, m) = next();
-    matches!((first, second), ('r', 'e') | ('v', 'e') | ('l', 'l')).then_some(1 + n + m)
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Class {
-    Letter,
-    Number,
-    Space,
-    Other,
-}
-
-impl Class {
-    fn of(c: char) -> Self {
-        if c.is_ascii() {
-            return match c {
-                'a'..='z' | 'A'..='Z' => Self::Letter,
-                '0'..='9' => Self::Number,
-                c if c.is_whitespace() => Self::Space,
-                _ => Self::Other,
-            };
-        }
-        match c.general_category_group() {
-            GeneralCategoryGroup::Letter => Self::Letter,
-            GeneralCategoryGroup::Number => Self::Number,
-            _ if c.is_whitespace() => Self::Space,
-            _ => Self::Other,
-        }
-    }
-}
-
-/// The length in bytes of the longest prefix whose characters are all `of`.
-fn run(text: &str, of: impl Fn(char) -> bool) -> usize {
-    text.find(|c| !of(c)).unwrap_or(text.len())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn split(pre: PreTokenizer, text: &str) -> Vec<&str> {
+    /// Names that stand for all steps.
+    const NAMES: [&str; 15] = [
+        "gpt-2",
+        "starcoder",
+        "falcon",
+        "bloom",
+        "viking",
+        "deepseek-llm",
+        "deepseek-coder",
+        "deepseek-v3",
+        "llama-bpe",
+        "qwen2",
+        "qwen35",
+        "seed-coder",
+        "gpt-4o",
+        "tekken",
+        "kimi-k2",
+    ];
+
+    fn split<'a>(name: &str, text: &'a str) -> Vec<&'a str> {
         let mut out = Vec::new();
-        pre.split(text, |piece| out.push(piece));
+        PreTokenizer::from_name(name).unwrap().split(text, |piece| out.push(piece));
         out
     }
 
     #[test]
     fn gpt2_splits_as_published() {
-        let pre = PreTokenizer::Gpt2;
-        assert_eq!(split(pre, "I'm  here,\n\n it's 12a"), ["I", "'m", " ", " here", ",", "\n\n", " it", "'s", " 12", "a"]);
-        assert_eq!(split(pre, "   "), ["   "]);
-        assert_eq!(split(pre, " \u{a0}x"), [" ", "\u{a0}", "x"]);
-        assert_eq!(split(pre, "I'M don\u{2019}t"), ["I", "'", "M", " don", "\u{2019}", "t"]);
-    }
-
-    #[test]
-    fn smollm_isolates_digits() {
-        assert_eq!(split(PreTokenizer::SmolLm, "a 12 b"), ["a", " ", "1", "2", " b"]);
-        assert_eq!(split(PreTokenizer::SmolLm, "x  1"), ["x", "  ", "1"]);
+        let text = "I'm  here,\n\n it's 12a";
+        assert_eq!(split("gpt-2", text), ["I", "'m", " ", " here", ",", "\n\n", " it", "'s", " 12", "a"]);
+        assert_eq!(split("gpt-2", "   "), ["   "]);
+        assert_eq!(split("gpt-2", " \u{a0}x"), [" ", "\u{a0}", "x"]);
+        assert_eq!(split("gpt-2", "I'M don\u{2019}t"), ["I", "'", "M", " don", "\u{2019}", "t"]);
+        assert_eq!(split("smollm", "a 12 b"), ["a", " ", "1", "2", " b"]);
     }
 
     #[test]
     fn llama3_splits_as_published() {
-        let pre = PreTokenizer::Llama3 { digits: 3 };
-        assert_eq!(split(pre, "I'LL (say) 12345!!\n\nx"), ["I", "'LL", " (", "say", ")", " ", "123", "45", "!!\n\n", "x"]);
-        assert_eq!(split(pre, "a \n \n  b"), ["a", " \n \n", " ", " b"]);
-        assert_eq!(split(pre, "\tx\t\ty"), ["\tx", "\t", "\ty"]);
-        assert_eq!(split(pre, "'\u{17f}x"), ["'\u{17f}", "x"]);
-        assert_eq!(split(PreTokenizer::Llama3 { digits: 1 }, "12 3"), ["1", "2", " ", "3"]);
+        let text = "I'LL (say) 12345!!\n\nx";
+        assert_eq!(split("llama-bpe", text), ["I", "'LL", " (", "say", ")", " ", "123", "45", "!!\n\n", "x"]);
+        assert_eq!(split("llama-bpe", "a \n \n  b"), ["a", " \n \n", " ", " b"]);
+        assert_eq!(split("llama-bpe", "'\u{17f}x"), ["'\u{17f}", "x"]);
+        assert_eq!(split("qwen2", "12 3"), ["1", "2", " ", "3"]);
+        assert_eq!(
+            split("gpt-4o", "camelCaseABC'LLx \u{e01}\u{e34}a//\n1234"),
+            ["camel", "Case", "ABC'LL", "x", " \u{e01}\u{e34}a", "//\n", "123", "4"]
+        );
+    }
+
+    /// The same pieces as Hugging Face's `tokenizers` with the published expressions; see tests/data/text/README.md.
+    #[test]
+    fn pieces_are_those_of_the_published_expressions() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/text/pieces.json");
+        let golden: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        let texts: Vec<&str> = golden["texts"].as_array().unwrap().iter().map(|t| t.as_str().unwrap()).collect();
+        for name in NAMES {
+            let all = golden["lengths"][name].as_array().unwrap();
+            assert_eq!(all.len(), texts.len(), "{name}");
+            for (text, lengths) in texts.iter().zip(all) {
+                let found: Vec<u64> = split(name, text).iter().map(|piece| piece.chars().count() as u64).collect();
+                let expected: Vec<u64> = lengths.as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
+                assert_eq!(found, expected, "{name} {text:?}: found {:?}", split(name, text));
+            }
+        }
+    }
+
+    #[test]
+    fn pieces_of_any_text_are_the_text() {
+        // xorshift: characters of every plane, and of those with a meaning here.
+        let mut state = 0x2545_f491_4f6c_dd1du64;
+        let mut below = |n: u64| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state % n
+        };
+        let special: Vec<char> =
+            " \n\r\t'sStlLdD12\u{b2}aZ\u{e9}\u{17f}\u{1c5}!/_\u{301}\u{4e00}\u{3042}\u{ac00}\u{200d}\u{3000}".chars().collect();
+        for _ in 0..3000 {
+            let text: String = (0..below(24))
+                .filter_map(|_| match below(3) {
+                    0 => char::from_u32(below(0x110000) as u32),
+                    _ => special.get(below(special.len() as u64) as usize).copied(),
+                })
+                .collect();
+            for name in NAMES {
+                assert_eq!(split(name, &text).concat(), text, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_names_are_no_guess() {
+        let error = PreTokenizer::from_name("tomorrow").err().unwrap();
+        assert!(error.message.contains("\"tomorrow\"") && error.code.as_str() == "unsupported-tokenizer");
     }
 
     #[test]
     fn long_runs_take_linear_time() {
-        // Five million characters of the kinds that backtracking engines fear.
-        for unit in [" ", "\n", " \n", "'", "a", "1", "!", "\u{a0}"] {
-            let text = unit.repeat(5_000_000 / unit.len()) + "x";
-            for pre in [PreTokenizer::Gpt2, PreTokenizer::SmolLm, PreTokenizer::Llama3 { digits: 3 }] {
+        // A million bytes of the kinds that backtracking engines fear.
+        for unit in [" ", "\n", " \n", "'", "a", "A", "1", "!", "\u{a0}", "\u{301}", "\u{4e00}A", "\u{4e00}", "\0", " \0"] {
+            let text = unit.repeat(1_000_000 / unit.len()) + "x";
+            for name in NAMES {
                 let mut total = 0;
-                pre.split(&text, |piece| total += piece.len());
+                PreTokenizer::from_name(name).unwrap().split(&text, |piece| total += piece.len());
                 assert_eq!(total, text.len());
             }
         }

@@ -63,32 +63,28 @@ impl Tokenizer {
             }
             None => return Err(err!(BadFile, "tokenizer: expected tokenizer.ggml.model, found none")),
         };
-        let (kind, whole_first) = match model {
-            Model::SentencePiece => (Kind::SentencePiece, false),
-            Model::ByteLevel => {
-                let name = meta.string("tokenizer.ggml.pre")?.unwrap_or("default");
-                let pre = PreTokenizer::from_name(name).ok_or_else(|| {
-                    err!(UnsupportedTokenizer, "tokenizer.ggml.pre: expected gpt-2, smollm, llama-bpe or qwen2, found {name:?}")
+        let name = meta.string("tokenizer.ggml.pre")?.unwrap_or("default");
+        let pre = match model {
+            Model::ByteLevel => Some(PreTokenizer::from_name(name)?),
+            Model::SentencePiece => None,
+        };
+        let add_bos = pre.is_none_or(|pre| pre.add_bos);
+        let vocabulary = Vocabulary::from_metadata(meta, model, add_bos)?;
+        let (kind, bpe) = match pre {
+            None => (Kind::SentencePiece, Bpe::sentence_piece(&vocabulary, &take_scores(meta, vocabulary.len())?)?),
+            Some(pre) => {
+                let merges = take_strings(meta, "tokenizer.ggml.merges")?.filter(|merges| !merges.is_empty());
+                let merges = merges.ok_or_else(|| {
+                    err!(
+                        BadFile,
+                        "tokenizer: expected the array tokenizer.ggml.merges, without which there is no BPE, found none"
+                    )
                 })?;
-                (Kind::ByteLevel { pre, nfc: name == "qwen2" }, name == "llama-bpe")
+                // A file cannot say whether its tokenizer normalizes. Where those of its name do, to NFC, a vocabulary
+                // trained on composed text has a token for é; one that has none (test vocabularies) was trained without.
+                let nfc = pre.nfc && vocabulary.texts.iter().any(|t| t == "\u{c3}\u{a9}");
+                (Kind::ByteLevel { pre, nfc }, Bpe::byte_level(&vocabulary, merges, pre.whole_first)?)
             }
-        };
-        let vocabulary = Vocabulary::from_metadata(meta, model)?;
-        let bpe = match model {
-            Model::SentencePiece => Bpe::sentence_piece(&vocabulary, &take_scores(meta, vocabulary.len())?)?,
-            Model::ByteLevel => {
-                let merges = take_strings(meta, "tokenizer.ggml.merges")?
-                    .ok_or_else(|| err!(BadFile, "tokenizer: expected the array tokenizer.ggml.merges, found none"))?;
-                Bpe::byte_level(&vocabulary, merges, whole_first)?
-            }
-        };
-        let kind = match kind {
-            // A file cannot say whether its tokenizer normalizes. Qwen's does, to NFC, and like every vocabulary trained
-            // on composed text it has a token for é; one that has none (test vocabularies) was trained without.
-            Kind::ByteLevel { pre, nfc } => {
-                Kind::ByteLevel { pre, nfc: nfc && vocabulary.texts.iter().any(|t| t == "\u{c3}\u{a9}") }
-            }
-            kind => kind,
         };
         let added = AddedTokens::new(&vocabulary)?;
         Ok(Self { vocabulary, kind, bpe, added })

@@ -76,8 +76,8 @@ const END_TEXTS: [&str; 21] = [
 ];
 
 impl Vocabulary {
-    /// Takes the vocabulary out of the metadata.
-    pub fn from_metadata(meta: &mut Metadata, model: Model) -> Result<Self> {
+    /// Takes the vocabulary out of the metadata. `add_bos`: what the converters that leave out the key mean by it.
+    pub fn from_metadata(meta: &mut Metadata, model: Model, add_bos: bool) -> Result<Self> {
         let texts = take_strings(meta, "tokenizer.ggml.tokens")?
             .ok_or_else(|| err!(BadFile, "tokenizer: expected the array tokenizer.ggml.tokens, found none"))?;
         let n = texts.len();
@@ -102,15 +102,13 @@ impl Vocabulary {
             }
         };
         let sentence_piece = model == Model::SentencePiece;
-        let pre = meta.string("tokenizer.ggml.pre")?.unwrap_or("default");
         let mut this = Self {
             model,
             bos: id("bos_token_id")?,
             eos: id("eos_token_id")?,
             unknown: id("unknown_token_id")?,
             end_of_generation: Vec::new(),
-            // Where the key is absent: what the converters that leave it out mean by it.
-            add_bos: meta.bool("tokenizer.ggml.add_bos_token")?.unwrap_or(sentence_piece || pre == "llama-bpe"),
+            add_bos: meta.bool("tokenizer.ggml.add_bos_token")?.unwrap_or(add_bos),
             add_space_prefix: sentence_piece && meta.bool("tokenizer.ggml.add_space_prefix")?.unwrap_or(true),
             texts,
             types,

@@ -8,8 +8,7 @@ fn qa_high(high: u32) -> vec4<u32> {
 // row: vec4 index of the row's start; g: group of 32 weights; n: groups in the row, a multiple of 8.
 fn qa_load(row: u32, g: u32, n: u32) -> W32 {
     let words = weights[row + g];
-    let pair = weights[row + n + (g >> 1u)];
-    let high = select(pair.xy, pair.zw, (g & 1u) == 1u);
+    let high = weights_words_at(row + n, g);
     let scales_at = row + n + (n >> 1u);
     let block = g >> 3u;
     // Two signed bytes, the scales of the group's halves.

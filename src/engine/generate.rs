@@ -107,7 +107,7 @@ impl Engine {
         let ids = match prompt {
             Prompt::Ids(ids) => ids.clone(),
             Prompt::Text(text) => {
-                let how = EncodeOptions { parse_special: options.parse_special, add_bos: true };
+                let how = EncodeOptions { parse_special: options.parse_special, add_bos: true, add_eos: false };
                 self.tokenizer().encode(text, how)?
             }
             Prompt::Messages(messages) => {
@@ -115,7 +115,7 @@ impl Engine {
                 // Templates write the beginning-of-sequence token themselves, or leave it to the tokenizer.
                 let bos = self.tokenizer().bos().and_then(|id| self.tokenizer().token_text(id));
                 let add_bos = !bos.is_some_and(|bos| text.starts_with(bos));
-                self.tokenizer().encode(&text, EncodeOptions { parse_special: true, add_bos })?
+                self.tokenizer().encode(&text, EncodeOptions { parse_special: true, add_bos, add_eos: false })?
             }
         };
         if ids.is_empty() {

@@ -3,15 +3,17 @@
 //! What each part knows:
 //! - [`Tokenizer`]: a model's vocabulary and how its text is cut. Merging is Hugging Face's (`tokenizers`' `BPE`); what
 //!   stands around it is ours, because that crate's pipeline keeps 16 bytes of alignment for each byte of text, and
-//!   its pre-tokenizers are backtracking regular expressions that give up on long runs of white space.
+//!   its pre-tokenizers are backtracking regular expressions that give up on long runs of white space. So are Unigram and
+//!   WordPiece, which are a page each.
 //! - [`StreamDecoder`], [`StopMatcher`]: token ids one at a time to whole characters, and stop strings across them.
 //! - [`ChatTemplate`]: messages to a prompt, by minijinja made to behave like the Jinja of `transformers`.
 //!
-//! Deliberately absent: files, clocks (`strftime_now` is handed the time), Unigram and WordPiece vocabularies, and any
-//! guess of a template where a file has none.
+//! Deliberately absent: files, clocks (`strftime_now` is handed the time), and any guess of a template where a file has
+//! none or of a pre-tokenizer that is not known.
 
 mod added;
 mod bpe;
+mod charsmap;
 mod json;
 mod pretokenize;
 mod python;
@@ -22,7 +24,9 @@ mod strftime;
 mod template;
 mod tokenizer;
 mod unicode;
+mod unigram;
 mod vocabulary;
+mod wordpiece;
 
 pub use stop::{Matched, StopMatcher};
 pub use stream::StreamDecoder;

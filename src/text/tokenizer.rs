@@ -4,8 +4,11 @@ use unicode_normalization_alignments::UnicodeNormalization;
 
 use super::added::{AddedTokens, Piece};
 use super::bpe::Bpe;
+use super::charsmap::CharsMap;
 use super::pretokenize::PreTokenizer;
-use super::vocabulary::{Model, SPACE, TokenType, Vocabulary, byte_of, take_strings};
+use super::unigram::Unigram;
+use super::vocabulary::{Defaults, Model, SPACE, TokenType, Vocabulary, byte_of, take_strings};
+use super::wordpiece::WordPiece;
 use crate::err;
 use crate::error::Result;
 use crate::gguf::{Array, Metadata, Value};
@@ -22,22 +25,27 @@ pub struct EncodeOptions {
     pub parse_special: bool,
     /// Whether the beginning-of-sequence token goes first, if the model wants one ([`Tokenizer::add_bos`]).
     pub add_bos: bool,
+    /// Whether the end-of-sequence or separator token goes last, if the model wants one: for a text that is whole, as
+    /// embeddings models see it. What is to be continued must not end.
+    pub add_eos: bool,
 }
 
 enum Kind {
     ByteLevel {
         pre: PreTokenizer,
         nfc: bool,
+        bpe: Bpe,
     },
     /// SentencePiece; the characters of a text are its own.
-    SentencePiece,
+    SentencePiece(Bpe),
+    Unigram(Unigram),
+    WordPiece(WordPiece),
 }
 
 /// A model's tokenizer, made from the vocabulary in its GGUF file. Ids are those of Hugging Face's `tokenizers`.
 pub struct Tokenizer {
     vocabulary: Vocabulary,
     kind: Kind,
-    bpe: Bpe,
     added: AddedTokens,
 }
 
@@ -58,36 +66,59 @@ impl Tokenizer {
         let model = match name {
             Some("gpt2") => Model::ByteLevel,
             Some("llama") => Model::SentencePiece,
+            Some("t5") => Model::Unigram,
+            Some("bert") => Model::WordPiece,
             Some(other) => {
-                return Err(err!(UnsupportedTokenizer, "tokenizer.ggml.model: expected gpt2 or llama, found {other:?}"));
+                return Err(err!(
+                    UnsupportedTokenizer,
+                    "tokenizer.ggml.model: expected gpt2, llama, t5 or bert, found {other:?}"
+                ));
             }
             None => return Err(err!(BadFile, "tokenizer: expected tokenizer.ggml.model, found none")),
         };
-        let name = meta.string("tokenizer.ggml.pre")?.unwrap_or("default");
-        let pre = match model {
-            Model::ByteLevel => Some(PreTokenizer::from_name(name)?),
-            Model::SentencePiece => None,
-        };
-        let add_bos = pre.is_none_or(|pre| pre.add_bos);
-        let vocabulary = Vocabulary::from_metadata(meta, model, add_bos)?;
-        let (kind, bpe) = match pre {
-            None => (Kind::SentencePiece, Bpe::sentence_piece(&vocabulary, &take_scores(meta, vocabulary.len())?)?),
-            Some(pre) => {
-                let merges = take_strings(meta, "tokenizer.ggml.merges")?.filter(|merges| !merges.is_empty());
-                let merges = merges.ok_or_else(|| {
-                    err!(
-                        BadFile,
-                        "tokenizer: expected the array tokenizer.ggml.merges, without which there is no BPE, found none"
-                    )
-                })?;
-                // A file cannot say whether its tokenizer normalizes. Where those of its name do, to NFC, a vocabulary
-                // trained on composed text has a token for é; one that has none (test vocabularies) was trained without.
-                let nfc = pre.nfc && vocabulary.texts.iter().any(|t| t == "\u{c3}\u{a9}");
-                (Kind::ByteLevel { pre, nfc }, Bpe::byte_level(&vocabulary, merges, pre.whole_first)?)
+        let (vocabulary, kind) = match model {
+            Model::ByteLevel => Self::byte_level(meta)?,
+            Model::SentencePiece => {
+                let vocabulary = Vocabulary::from_metadata(meta, model, Defaults { bos: true, ..Defaults::default() })?;
+                let scores = take_scores(meta, vocabulary.len())?;
+                let bpe = Bpe::sentence_piece(&vocabulary, &scores)?;
+                (vocabulary, Kind::SentencePiece(bpe))
+            }
+            Model::Unigram => {
+                let vocabulary = Vocabulary::from_metadata(meta, model, Defaults { eos: true, ..Defaults::default() })?;
+                let scores = take_scores(meta, vocabulary.len())?;
+                let map = match meta.take("tokenizer.ggml.precompiled_charsmap") {
+                    None => None,
+                    Some(Value::Array(Array::U8(bytes))) => Some(CharsMap::new(&bytes)?),
+                    Some(Value::Array(Array::I8(bytes))) => Some(CharsMap::new(bytemuck::cast_slice(&bytes))?),
+                    Some(_) => return Err(err!(BadFile, "tokenizer.ggml.precompiled_charsmap: expected an array of bytes")),
+                };
+                let one_space = meta.bool("tokenizer.ggml.remove_extra_whitespaces")?.unwrap_or(true);
+                let unigram = Unigram::new(&vocabulary, scores, map, one_space)?;
+                (vocabulary, Kind::Unigram(unigram))
+            }
+            Model::WordPiece => {
+                let vocabulary = Vocabulary::from_metadata(meta, model, Defaults { bos: true, separator: true, eos: false })?;
+                let wordpiece = WordPiece::new(&vocabulary)?;
+                (vocabulary, Kind::WordPiece(wordpiece))
             }
         };
         let added = AddedTokens::new(&vocabulary)?;
-        Ok(Self { vocabulary, kind, bpe, added })
+        Ok(Self { vocabulary, kind, added })
+    }
+
+    fn byte_level(meta: &mut Metadata) -> Result<(Vocabulary, Kind)> {
+        let pre = PreTokenizer::from_name(meta.string("tokenizer.ggml.pre")?.unwrap_or("default"))?;
+        let defaults = Defaults { bos: pre.add_bos, ..Defaults::default() };
+        let vocabulary = Vocabulary::from_metadata(meta, Model::ByteLevel, defaults)?;
+        let merges = take_strings(meta, "tokenizer.ggml.merges")?.filter(|merges| !merges.is_empty()).ok_or_else(|| {
+            err!(BadFile, "tokenizer: expected the array tokenizer.ggml.merges, without which there is no BPE, found none")
+        })?;
+        // A file cannot say whether its tokenizer normalizes. Where those of its name do, to NFC, a vocabulary trained on
+        // composed text has a token for é; one that has none (test vocabularies) was trained without.
+        let nfc = pre.nfc && vocabulary.texts.iter().any(|t| t == "\u{c3}\u{a9}");
+        let bpe = Bpe::byte_level(&vocabulary, merges, pre.whole_first)?;
+        Ok((vocabulary, Kind::ByteLevel { pre, nfc, bpe }))
     }
 
     /// The token ids of `text`. Time is linear in its length but for single words of extreme length (n log n).
@@ -108,23 +139,34 @@ impl Tokenizer {
             Piece::Text(text) if result.is_ok() => result = self.encode_text(text, &mut scratch, &mut ids),
             Piece::Text(_) => {}
         });
+        if options.add_eos {
+            ids.extend(self.vocabulary.last);
+        }
         result.map(|()| ids)
     }
 
     /// Appends the ids of a text without special tokens in it.
     fn encode_text(&self, text: &str, scratch: &mut String, ids: &mut Vec<u32>) -> Result<()> {
-        match self.kind {
-            Kind::SentencePiece => {
+        match &self.kind {
+            Kind::Unigram(unigram) => {
+                unigram.encode(text, self.vocabulary.add_space_prefix, ids);
+                Ok(())
+            }
+            Kind::WordPiece(wordpiece) => {
+                wordpiece.encode(text, ids);
+                Ok(())
+            }
+            Kind::SentencePiece(bpe) => {
                 scratch.clear();
                 if self.vocabulary.add_space_prefix {
                     scratch.push(SPACE);
                 }
                 scratch.extend(text.chars().map(|c| if c == ' ' { SPACE } else { c }));
-                self.bpe.encode_parts(scratch, ids)
+                bpe.encode_parts(scratch, ids)
             }
-            Kind::ByteLevel { pre, nfc } => {
+            Kind::ByteLevel { pre, nfc, bpe } => {
                 let composed: String;
-                let text = if nfc && !text.is_ascii() {
+                let text = if *nfc && !text.is_ascii() {
                     composed = text.nfc().map(|(c, _)| c).collect();
                     composed.as_str()
                 } else {
@@ -135,7 +177,7 @@ impl Tokenizer {
                     if result.is_ok() {
                         scratch.clear();
                         scratch.extend(piece.bytes().map(byte_to_char));
-                        result = self.bpe.encode(scratch, ids);
+                        result = bpe.encode(scratch, ids);
                     }
                 });
                 result
@@ -177,7 +219,7 @@ impl Tokenizer {
             return bytes.push(byte);
         }
         match self.kind {
-            Kind::SentencePiece => {
+            Kind::SentencePiece(_) | Kind::Unigram(_) | Kind::WordPiece(_) => {
                 let mut utf8 = [0; 4];
                 for c in text.chars() {
                     bytes.extend_from_slice(if c == SPACE { b" " } else { c.encode_utf8(&mut utf8).as_bytes() });

@@ -23,13 +23,28 @@ pub(super) enum TokenType {
     Byte,
 }
 
-/// The two families of BPE in GGUF files (`tokenizer.ggml.model`).
+/// The kinds of vocabularies in GGUF files (`tokenizer.ggml.model`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Model {
     /// `gpt2`: tokens spell bytes, each as one of 256 printable characters.
     ByteLevel,
     /// `llama`: tokens spell text with U+2581 for spaces; unknown characters fall back to byte tokens `<0xNN>`.
     SentencePiece,
+    /// `t5`: tokens as in SentencePiece, of which the most likely together are taken.
+    Unigram,
+    /// `bert`: the longest tokens first, word by word.
+    WordPiece,
+}
+
+/// Which tokens stand around a text where the file does not say: what the converters that leave out the keys mean.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Defaults {
+    /// The beginning-of-sequence token before it.
+    pub bos: bool,
+    /// The end-of-sequence token behind it.
+    pub eos: bool,
+    /// The separator behind it.
+    pub separator: bool,
 }
 
 /// What the metadata says of tokens.
@@ -42,6 +57,8 @@ pub(super) struct Vocabulary {
     pub types: Vec<TokenType>,
     pub bos: Option<u32>,
     pub eos: Option<u32>,
+    /// What goes behind a whole text.
+    pub last: Option<u32>,
     pub unknown: Option<u32>,
     /// Tokens that end a turn or the text, sorted.
     pub end_of_generation: Vec<u32>,
@@ -76,8 +93,8 @@ const END_TEXTS: [&str; 21] = [
 ];
 
 impl Vocabulary {
-    /// Takes the vocabulary out of the metadata. `add_bos`: what the converters that leave out the key mean by it.
-    pub fn from_metadata(meta: &mut Metadata, model: Model, add_bos: bool) -> Result<Self> {
+    /// Takes the vocabulary out of the metadata.
+    pub fn from_metadata(meta: &mut Metadata, model: Model, defaults: Defaults) -> Result<Self> {
         let texts = take_strings(meta, "tokenizer.ggml.tokens")?
             .ok_or_else(|| err!(BadFile, "tokenizer: expected the array tokenizer.ggml.tokens, found none"))?;
         let n = texts.len();
@@ -101,21 +118,40 @@ impl Vocabulary {
                 Some(id) => Err(err!(BadFile, "{key}: expected a token id below {n}, found {id}")),
             }
         };
-        let sentence_piece = model == Model::SentencePiece;
+        // The special tokens of WordPiece have texts by convention, should the ids be missing.
+        let word_piece = |text: &str| match model {
+            Model::WordPiece => (0u32..).zip(texts.iter()).find(|(_, t)| *t == text).map(|(id, _)| id),
+            _ => None,
+        };
+        let class = if model == Model::WordPiece { id("cls_token_id")? } else { None };
+        let eos = id("eos_token_id")?;
+        let separator = id("seperator_token_id")?.or_else(|| word_piece("[SEP]")).or(eos);
+        let flag = |key: &str, default: bool| Ok(meta.bool(key)?.unwrap_or(default));
+        let last = match (
+            flag("tokenizer.ggml.add_sep_token", defaults.separator)?,
+            flag("tokenizer.ggml.add_eos_token", defaults.eos)?,
+        ) {
+            (true, _) => separator,
+            (false, true) => eos,
+            (false, false) => None,
+        };
+        // Byte-level vocabularies spell their spaces, the others mark where a word begins.
+        let spaced = model != Model::ByteLevel;
         let mut this = Self {
             model,
-            bos: id("bos_token_id")?,
-            eos: id("eos_token_id")?,
-            unknown: id("unknown_token_id")?,
+            bos: class.or(id("bos_token_id")?).or_else(|| word_piece("[CLS]")),
+            eos,
+            last,
+            unknown: id("unknown_token_id")?.or_else(|| word_piece("[UNK]")),
             end_of_generation: Vec::new(),
-            add_bos: meta.bool("tokenizer.ggml.add_bos_token")?.unwrap_or(add_bos),
-            add_space_prefix: sentence_piece && meta.bool("tokenizer.ggml.add_space_prefix")?.unwrap_or(true),
+            add_bos: meta.bool("tokenizer.ggml.add_bos_token")?.unwrap_or(defaults.bos),
+            add_space_prefix: spaced && meta.bool("tokenizer.ggml.add_space_prefix")?.unwrap_or(true),
             texts,
             types,
         };
         let ends = [this.eos, id("eot_token_id")?, id("eom_token_id")?];
         this.end_of_generation = this.find_ends(ends.into_iter().flatten().collect());
-        if sentence_piece {
+        if spaced {
             this.restore_spaces();
         }
         Ok(this)

@@ -164,7 +164,7 @@ impl Model {
     pub fn tokenize(&self, text: &str, options: JsValue) -> JsResult<js_sys::Uint32Array> {
         let encode = |words: &Words| {
             let TokenizeOptions { add_bos, parse_special } = convert::options("tokenize", options)?;
-            words.tokenizer.encode(text, EncodeOptions { parse_special, add_bos })
+            words.tokenizer.encode(text, EncodeOptions { parse_special, add_bos, add_eos: false })
         };
         self.words().and_then(encode).map(|ids| js_sys::Uint32Array::from(ids.as_slice())).map_err(convert::error)
     }

@@ -149,7 +149,7 @@ pub fn logits(path: &Path, ids: Option<&[u32]>, prompts: Option<&Path>, all: boo
 /// `score`
 pub fn score(path: &Path, text: &str, device: &Device) -> Result<Report> {
     let mut engine = load(path, device)?;
-    let ids = engine.tokenizer().encode(text, EncodeOptions { parse_special: false, add_bos: true })?;
+    let ids = engine.tokenizer().encode(text, EncodeOptions { parse_special: false, add_bos: true, add_eos: false })?;
     let scored = block_on(engine.score(&ids))?;
     let line = format!("perplexity {:.4} over {} tokens", scored.perplexity, scored.logprobs.len());
     Ok(Report::new(json!(scored), line))

@@ -24,7 +24,7 @@ fn open(path: &Path) -> Result<(Header, Tokenizer)> {
 /// `tokenize`
 pub fn tokenize(model: &Path, text: Option<&str>, texts: Option<&Path>, special: bool, bos: bool) -> Result<Report> {
     let (_, tokenizer) = open(model)?;
-    let options = EncodeOptions { parse_special: special, add_bos: bos };
+    let options = EncodeOptions { parse_special: special, add_bos: bos, add_eos: false };
     if let Some(text) = text {
         let ids = tokenizer.encode(text, options)?;
         return Ok(Report::new(json!({ "ids": ids }), format!("{ids:?}")));

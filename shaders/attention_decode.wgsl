@@ -14,7 +14,7 @@
 // With more than one split (PARTIAL = 1) each leaves its part of the sum, which attention_reduce merges. There are splits
 // for the longest sequence that the dispatch serves: what the position does not reach returns at once, which is cheaper
 // than an indirect dispatch.
-// Variants: KV type (kv_f32, kv_f16); reductions (parts/reduce_*). For CPU adapters: attention_decode_cpu.
+// Variants: KV type (kv_f32, kv_f16); reductions (parts/reduce_*); sinks (parts/sinks, where there is nothing to merge). For CPU adapters: attention_decode_cpu.
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> state: array<u32>;            // done, pos, …
@@ -198,6 +198,9 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     }
 
     total = reduce_sum4(total, i);
+    if (PARTIAL == 0u) {
+        total = with_sinks(total, top, q_at / D4);
+    }
     if (g < GROUPS) {
         part[g * D4 + d] = out0;
         part[(GROUPS + g) * D4 + d] = out1;

@@ -14,7 +14,7 @@
 // The longer a run, the less often queries are loaded and outputs loaded and stored, most of the time where each lane
 // loads on its own: at position 2000 those 30 layers take 99 ms of CPU time on SwiftShader and 24 on lavapipe in runs of eight,
 // 156 and 28 in runs of four. Runs of sixteen take lavapipe 21, but SwiftShader does not finish compiling them.
-// Variants: KV type (kv_f32, kv_f16), rotation (parts/rope_*). For GPUs: attention_decode.
+// Variants: KV type (kv_f32, kv_f16), rotation (parts/rope_*), sinks (parts/sinks, where there is nothing to merge). For GPUs: attention_decode.
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> state: array<u32>;            // done, pos, …
@@ -224,7 +224,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     var head_stride = D4;
     var at = first_head * D4;
     if (PARTIAL == 0u) {
-        share /= total;
+        share /= with_sinks(total, highest, first_head + min(vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(heads - 1u)));
     } else {
         head_stride = params.splits * (D4 + 1u);
         at = first_head * head_stride + split * (D4 + 1u);

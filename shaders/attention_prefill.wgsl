@@ -1,6 +1,6 @@
-// Causal attention of a chunk of tokens over the KV pool, which kv_append has filled; for GPUs.
+// Attention of a chunk of tokens over the KV pool, which kv_append has filled; for GPUs.
 //
-//   att[t, h] = sum over keys j of softmax_j(cap(scale * q[t, h]·k[j])) v[j],   j in first_key(pos + t)..=pos + t
+//   att[t, h] = sum over keys j of softmax_j(cap(scale * q[t, h]·k[j])) v[j],   j in first_key(pos + t)..=last_keys(pos + t)
 //
 // A workgroup takes one query head and 32 consecutive queries, and walks the pool in tiles of 32 keys, a tile a
 // block, from the first that any of its queries sees to the last (FlashAttention: online softmax, nothing of
@@ -8,7 +8,7 @@
 // it has two keys, in the values one vec4 of each 64 dimensions. Keys, and then values, pass through one tile of
 // workgroup memory, 64 dimensions at a time, so that heads of any size fit; queries are read through the cache.
 // Workgroups: y over heads and, slower, queries.
-// Variants: KV type (kv_f32, kv_f16). For CPU adapters: attention_prefill_cpu.
+// Variants: KV type (kv_f32, kv_f16), sinks (parts/sinks). For CPU adapters: attention_prefill_cpu.
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> state: array<u32>;            // done, pos, n_tokens, …
@@ -100,6 +100,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
     let q_at = tokens * QKV4 + head * D4;
     let pos = state[1] + tokens;
     let first = vec4<u32>(first_key(pos.x), first_key(pos.y), first_key(pos.z), first_key(pos.w));
+    let last = last_keys(pos, state[1] + n_tokens);
 
     var top = vec4<f32>(NEVER);
     var total = vec4<f32>();
@@ -108,7 +109,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
     var out2 = mat4x4<f32>();
     var out3 = mat4x4<f32>();
     let first_block = first_key(state[1] + first_token) / KV_BLOCK;
-    let last_block = (state[1] + min(first_token + QUERIES, n_tokens) - 1u) / KV_BLOCK;
+    let last_block = last_keys(vec4<u32>(state[1] + min(first_token + QUERIES, n_tokens) - 1u), state[1] + n_tokens).x / KV_BLOCK;
     for (var block = first_block; block <= last_block; block++) {
         let keys = key_row(blocks[block], kv_head, 0u);
         var s0 = vec4<f32>(); // of key `lane`
@@ -132,8 +133,8 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
         }
         let key0 = vec4<u32>(block * KV_BLOCK + lane);
         let key1 = key0 + WIDE;
-        let seen0 = (key0 >= first) & (key0 <= pos);
-        let seen1 = (key1 >= first) & (key1 <= pos);
+        let seen0 = (key0 >= first) & (key0 <= last);
+        let seen1 = (key1 >= first) & (key1 <= last);
         s0 = select(vec4<f32>(NEVER), capped4(s0 * params.scale), seen0);
         s1 = select(vec4<f32>(NEVER), capped4(s1 * params.scale), seen1);
         weight[lane * QUADS + quad] = s0;
@@ -175,6 +176,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
             out3 = with_values(faded(out3, fade), lane, quad);
         }
     }
+    total = with_sinks(total, top, vec4<u32>(head));
     let first_of_quad = first_token + 4u * quad;
     store(out0, total, 0u, lane, first_of_quad, head);
     if (CHUNKS > 1u) {

@@ -1,7 +1,7 @@
-// Causal attention of a chunk of tokens over the KV pool, which kv_append has filled; for CPU adapters: no barrier, no
+// Attention of a chunk of tokens over the KV pool, which kv_append has filled; for CPU adapters: no barrier, no
 // workgroup memory.
 //
-//   att[t, h] = sum over keys j of softmax_j(cap(scale * q[t, h]·k[j])) v[j],   j in first_key(pos + t)..=pos + t
+//   att[t, h] = sum over keys j of softmax_j(cap(scale * q[t, h]·k[j])) v[j],   j in first_key(pos + t)..=last_keys(pos + t)
 //
 // A workgroup takes one query head, an invocation four consecutive queries: what belongs to a query is a component of a
 // vec4. It takes keys four at a time, so that a key or value is loaded once for four queries, and queries and outputs once
@@ -10,7 +10,7 @@
 // Workgroups: y over heads and, slower, queries.
 // Measured: twice as fast as one query to an invocation; the GPU's tiles are 2.5 times as slow. With queries and outputs
 // in arrays of the invocation lavapipe is a fifth faster, but compiles for 2.5 s (heads of 64) to 39 s (256) instead of 0.3.
-// Variants: KV type (kv_f32, kv_f16). For GPUs: attention_prefill.
+// Variants: KV type (kv_f32, kv_f16), sinks (parts/sinks). For GPUs: attention_prefill.
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> state: array<u32>;            // done, pos, n_tokens, …
@@ -41,6 +41,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
     let o_at = (tokens * N_HEADS + head) * D4;
     let pos = state[1] + tokens;
     let first = vec4<u32>(first_key(pos.x), first_key(pos.y), first_key(pos.z), first_key(pos.w));
+    let last = last_keys(pos, state[1] + n_tokens);
 
     for (var d = 0u; d < params.d4; d++) {
         att[o_at.x + d] = vec4<f32>();
@@ -50,7 +51,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
     }
     var top = vec4<f32>(NEVER);
     var total = vec4<f32>();
-    let end = state[1] + min(first_token + 4u * WG, n_tokens);
+    let end = last_keys(vec4<u32>(state[1] + min(first_token + 4u * WG, n_tokens) - 1u), state[1] + n_tokens).x + 1u;
     for (var key = first_key(state[1] + first_token) & ~3u; key < end; key += 4u) {
         let row = key_row(blocks[key / KV_BLOCK], kv_head, key % KV_BLOCK);
         var s0 = vec4<f32>();
@@ -74,10 +75,10 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
         let never = vec4<f32>(NEVER);
         let none = vec4<f32>();
         let key0 = vec4<u32>(key);
-        let seen0 = (key0 >= first) & (key0 <= pos);
-        let seen1 = (key0 + 1u >= first) & (key0 + 1u <= pos);
-        let seen2 = (key0 + 2u >= first) & (key0 + 2u <= pos);
-        let seen3 = (key0 + 3u >= first) & (key0 + 3u <= pos);
+        let seen0 = (key0 >= first) & (key0 <= last);
+        let seen1 = (key0 + 1u >= first) & (key0 + 1u <= last);
+        let seen2 = (key0 + 2u >= first) & (key0 + 2u <= last);
+        let seen3 = (key0 + 3u >= first) & (key0 + 3u <= last);
         s0 = select(never, capped4(params.scale * s0), seen0);
         s1 = select(never, capped4(params.scale * s1), seen1);
         s2 = select(never, capped4(params.scale * s2), seen2);
@@ -107,6 +108,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
             att[o_at.w + d] = o3;
         }
     }
+    total = with_sinks(total, top, vec4<u32>(head));
     for (var d = 0u; d < params.d4; d++) {
         let o0 = att[o_at.x + d] / total.x;
         let o1 = att[o_at.y + d] / total.y;

@@ -2,6 +2,7 @@
 //
 //   att[h] = sum_s exp(top_s - top) out_s / sum_s exp(top_s - top) total_s,   top = max_s top_s
 //
+// (with a sink one more term below: parts/sinks.)
 // An invocation takes one vec4 of one head's output. Its loads wait for nothing, and there is no barrier.
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -30,5 +31,5 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
         top = higher;
         at += D4 + 1u;
     }
-    att[id.x] = sum / total;
+    att[id.x] = sum / with_sinks(vec4<f32>(total), vec4<f32>(top), vec4<u32>(head)).x;
 }

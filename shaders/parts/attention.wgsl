@@ -1,6 +1,6 @@
 // What the attention kernels share: their parameters, the places of heads in `qkv` and of rows in the KV pool,
 // which keys a query sees, and the score.
-// From the linker: N_HEADS, N_KV_HEADS, HEAD_DIM (a multiple of 8). A kernel declares `state` and `params: Params`.
+// From the linker: N_HEADS, N_KV_HEADS, HEAD_DIM (a multiple of 8), CAUSAL (0: queries of a prefill pass see all its keys). A kernel declares `state` and `params: Params`.
 
 struct Params {
     scale: f32,   // of q·k
@@ -27,6 +27,11 @@ fn key_row(block: u32, kv_head: u32, slot: u32) -> u32 {
 // The first position that a query at `pos` sees.
 fn first_key(pos: u32) -> u32 {
     return select(0u, pos + 1u - params.window, params.window != 0u && pos >= params.window);
+}
+
+// The last positions that queries at `pos` see in a prefill pass that ends before `end`.
+fn last_keys(pos: vec4<u32>, end: u32) -> vec4<u32> {
+    return select(pos, vec4<u32>(end - 1u), CAUSAL == 0u);
 }
 
 // Decode's splits lie one after another from the first block in sight on. Those up to the new key's have one key at least

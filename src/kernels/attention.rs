@@ -16,6 +16,8 @@ const ROPE_NONE: Source = source!("parts/rope_none");
 const ROPE_INTERLEAVED: Source = source!("parts/rope_interleaved");
 const ROPE_NEOX: Source = source!("parts/rope_neox");
 const ROPE_NEOX_ANY: Source = source!("parts/rope_neox_any");
+const SINKS: Source = source!("parts/sinks");
+const SINKS_NONE: Source = source!("parts/sinks_none");
 const KV_F32: Source = source!("parts/kv_f32");
 const KV_F16: Source = source!("parts/kv_f16");
 
@@ -78,6 +80,11 @@ pub struct AttentionShape {
     pub softcap: f32,
     /// RMS norm of each head of q and k, with weights, before the rotation (Qwen 3, Gemma 3): its epsilon.
     pub qk_norm_eps: Option<f32>,
+    /// Each head has a learned logit that takes part in its softmax and has no value (gpt-oss).
+    pub sinks: bool,
+    /// A query sees no later keys. If not, queries of a prefill pass see all keys of the pass (BERT), which then has to hold the
+    /// whole text, and no window.
+    pub causal: bool,
     /// How the cache stores keys and values.
     pub kv: KvType,
 }
@@ -97,6 +104,9 @@ impl AttentionShape {
                 UnsupportedArchitecture,
                 "attention: expected heads of a multiple of 8 up to {MAX_HEAD_DIM}, found {head_dim}"
             ));
+        }
+        if !self.causal && self.window != 0 {
+            return Err(err!(UnsupportedArchitecture, "attention: expected no window where queries see later keys"));
         }
         if self.rope != Rope::None && (rot_dim == 0 || rot_dim % 2 != 0 || rot_dim > head_dim) {
             return Err(err!(
@@ -153,6 +163,7 @@ impl AttentionShape {
             .constant("N_HEADS", self.n_heads)
             .constant("N_KV_HEADS", self.n_kv_heads)
             .constant("HEAD_DIM", self.head_dim)
+            .constant("CAUSAL", self.causal.into())
     }
 
     /// A variant of `kernel` with the shape's constants, the pool's element type and, where q and k are made, RoPE.
@@ -247,6 +258,8 @@ pub struct AttentionBuffers {
     pub kv: Binding,
     /// u32: the sequence's physical block of each logical block (position / [`KV_BLOCK`]).
     pub blocks: Binding,
+    /// f32 (n_heads): read only with the shape's `sinks`.
+    pub sinks: Option<Binding>,
     /// f32 (T, n_heads, head_dim): the result.
     pub att: Binding,
     /// f32 (n_heads, splits, head_dim + 4): what decode's splits leave, [`AttentionShape::parts_bytes`]; used with more than one.
@@ -257,6 +270,26 @@ impl AttentionBuffers {
     /// The bindings of `parts/rope_*` and `parts/qk_norm`: where a model lacks one, the state stands in and is not read.
     pub(super) fn rope_and_norm(&self) -> [Binding; 2] {
         [reads(self.rope.unwrap_or(self.state)), reads(self.qk_norm.unwrap_or(self.state))]
+    }
+}
+
+impl AttentionShape {
+    /// The part that a kernel divides by the softmax's total with, and the binding that it needs behind `bindings`. `whole`: whether
+    /// this kernel does divide. Error: `internal` for a shape with sinks that has no buffer of them.
+    pub(super) fn link_sinks(
+        &self,
+        variant: Variant,
+        bindings: &mut Vec<Binding>,
+        sinks: Option<Binding>,
+        whole: bool,
+    ) -> Result<Variant> {
+        if !self.sinks || !whole {
+            return Ok(variant.with(SINKS_NONE));
+        }
+        let fits = |b: &Binding| b.bytes >= u64::from(self.n_heads) * 4;
+        let sinks = sinks.filter(fits).ok_or_else(|| err!(Internal, "attention: {} heads lack sinks", self.n_heads))?;
+        bindings.push(reads(sinks));
+        Ok(variant.constant("SINKS", bindings.len() as u32).with(SINKS))
     }
 }
 
@@ -282,6 +315,8 @@ mod tests {
         window: 0,
         softcap: 0.0,
         qk_norm_eps: None,
+        sinks: false,
+        causal: true,
         kv: KvType::F16,
     };
 
@@ -301,6 +336,7 @@ mod tests {
             AttentionShape { head_dim: 264, ..SHAPE },
             AttentionShape { rot_dim: 66, ..SHAPE },
             AttentionShape { rot_dim: 7, ..SHAPE },
+            AttentionShape { causal: false, window: 8, ..SHAPE },
         ];
         for shape in wrong {
             let code = shape.check().expect_err("a shape that cannot be computed").code;

@@ -3,6 +3,7 @@
 use super::attention::{AttentionBuffers, AttentionShape, SplitRule, Splits, reads, writes};
 use super::attention_reduce::attention_reduce;
 use super::{Dispatch, Source};
+use crate::error::Result;
 use crate::source;
 use crate::tensor::Tier;
 
@@ -23,8 +24,8 @@ pub fn splits(tier: Tier, shape: &AttentionShape, rule: SplitRule, positions: u3
 }
 
 /// `att` of the token at `state`'s position; appends its key and value to the pool. One dispatch, and with more than one split
-/// another that merges them.
-pub fn attention_decode(tier: Tier, shape: &AttentionShape, buffers: &AttentionBuffers, splits: Splits) -> Vec<Dispatch> {
+/// another that merges them. Error: `internal` for a shape with sinks that has no buffer of them.
+pub fn attention_decode(tier: Tier, shape: &AttentionShape, buffers: &AttentionBuffers, splits: Splits) -> Result<Vec<Dispatch>> {
     let b = buffers;
     let out = if splits.count > 1 { b.parts } else { b.att };
     let mut bindings = vec![reads(b.state), reads(b.qkv), writes(b.kv), reads(b.blocks), writes(out)];
@@ -35,11 +36,12 @@ pub fn attention_decode(tier: Tier, shape: &AttentionShape, buffers: &AttentionB
         .constant("HEADS", shape.group().div_ceil(chunks))
         .constant("PARTIAL", u32::from(splits.count > 1));
     let variant = if tier.cpu { variant.constant("WG", 8) } else { variant.with_reduce(tier, 128) };
+    let variant = shape.link_sinks(variant, &mut bindings, b.sinks, splits.count == 1)?;
     let workgroups = [shape.n_kv_heads * chunks, splits.count, 1];
     let mut dispatches =
         vec![Dispatch { variant, params: shape.params(splits), bindings, workgroups, cost: shape.cost(1), continues: false }];
     if splits.count > 1 {
-        dispatches.push(attention_reduce(shape, b, splits));
+        dispatches.push(attention_reduce(shape, b, splits)?);
     }
-    dispatches
+    Ok(dispatches)
 }

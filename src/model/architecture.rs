@@ -96,6 +96,8 @@ impl Architecture {
             window: self.window_of(layer),
             softcap: 0.0,
             qk_norm_eps: self.qk_norm.then_some(self.norm_eps),
+            sinks: false,
+            causal: true,
             kv,
         }
     }

@@ -69,7 +69,7 @@ impl Attention {
         match p.positions {
             Some(positions) => {
                 let splits = splits(options.tier, &shape, options.split_rule, positions);
-                p.recording.dispatches.extend(attention_decode(options.tier, &shape, &buffers, splits));
+                p.recording.dispatches.extend(attention_decode(options.tier, &shape, &buffers, splits)?);
             }
             None => {
                 p.recording.push(kv_append(options.tier, &shape, &buffers, p.tokens));
@@ -97,6 +97,7 @@ impl Attention {
             rope: Some(rope.read()),
             kv: self.kv.write(),
             blocks: group.table.read(),
+            sinks: None,
             att: plan.ids.att.write(),
             parts: plan.ids.parts.write(),
         }

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use half::f16;
 
+use super::Memory;
 use crate::err;
 use crate::error::Result;
 use crate::kernels::Dispatch;
@@ -23,6 +24,9 @@ pub(super) struct Setup {
     neox: bool,
     qk_norm: bool,
     kv_f16: bool,
+    causal: bool,
+    /// Of each head, where the kernel takes them in.
+    sinks: Vec<f32>,
     pub splits: usize,
     span: usize,
 }
@@ -47,7 +51,7 @@ pub(super) struct Pool {
 }
 
 impl Setup {
-    pub fn new(dispatch: &Dispatch) -> Result<Self> {
+    pub fn new(dispatch: &Dispatch, memory: &Memory) -> Result<Self> {
         let variant = &dispatch.variant;
         let find = |name: &str| variant.consts.iter().find(|c| c.0 == name).map(|c| c.1 as usize);
         let constant = |name: &str| find(name).ok_or_else(|| err!(Internal, "attention: no constant {name}"));
@@ -68,6 +72,8 @@ impl Setup {
             neox: has("parts/rope_neox") || has("parts/rope_neox_any"),
             qk_norm: find("QK_NORM") == Some(1),
             kv_f16: has("parts/kv_f16"),
+            causal: constant("CAUSAL")? == 1,
+            sinks: find("SINKS").map_or(Ok(Vec::new()), |binding| memory.floats(dispatch, binding))?,
             splits: splits as usize,
             span: span as usize,
         })
@@ -165,9 +171,16 @@ impl Setup {
         Part { top, total: scores.iter().map(|s| (s - top).exp()).sum(), out }
     }
 
-    /// The attention of query head `head` at `pos` over all keys that it sees.
-    pub fn attend(&self, q: &[f64], head: usize, pos: usize, pool: &Pool) -> Vec<f64> {
-        let part = self.part(q, head, self.first_key(pos)..pos + 1, pool);
-        part.out.iter().map(|o| o / part.total).collect()
+    /// The total of head `head`'s softmax, relative to `top`, with its sink.
+    pub fn with_sink(&self, total: f64, top: f64, head: usize) -> f64 {
+        total + self.sinks.get(head).map_or(0.0, |sink| (f64::from(*sink) - top).exp())
+    }
+
+    /// The attention of query head `head` at `pos` over all keys that it sees, in a pass that ends before `end`.
+    pub fn attend(&self, q: &[f64], head: usize, pos: usize, end: usize, pool: &Pool) -> Vec<f64> {
+        let end = if self.causal { pos + 1 } else { end };
+        let part = self.part(q, head, self.first_key(pos)..end, pool);
+        let total = self.with_sink(part.total, part.top, head);
+        part.out.iter().map(|o| o / total).collect()
     }
 }

@@ -32,6 +32,8 @@ const SMOLLM2: AttentionShape = AttentionShape {
     window: 0,
     softcap: 0.0,
     qk_norm_eps: None,
+    sinks: false,
+    causal: true,
     kv: KvType::F32,
 };
 const F16: AttentionShape = AttentionShape { kv: KvType::F16, ..SMOLLM2 };
@@ -62,14 +64,15 @@ fn shapes() -> Vec<(&'static str, AttentionShape, Positions, Chunks)> {
         ("gemma3-window", AttentionShape { window: 20, ..gemma }, &[5, 19, 20, 21, 64, 300], &[(0, 33), (65, 31), (100, 64)]),
         ("gemma2-softcap", AttentionShape { softcap: 3.0, window: 100, ..gemma }, &[1, 101, 257], &[(90, 40)]),
         ("gemma3-f16", AttentionShape { kv: KvType::F16, window: 33, ..gemma }, &[0, 31, 90], &[(60, 33)]),
-        ("mqa", with(8, 1, 256, Rope::Neox, 256), &[40], &[(31, 33)]),
+        ("mqa-sinks", AttentionShape { sinks: true, ..with(8, 1, 256, Rope::Neox, 256) }, &[40], &[(31, 33)]),
         ("qwen3", AttentionShape { qk_norm_eps: Some(1e-6), ..with(4, 2, 128, Rope::Neox, 128) }, &[0, 100], &[(3, 64)]),
-        ("qwen2", with(14, 2, 64, Rope::Neox, 64), &[70], &[(31, 33)]),
+        ("qwen2-sinks", AttentionShape { sinks: true, ..with(14, 2, 64, Rope::Neox, 64) }, &[70], &[(31, 33)]),
         ("group16", with(16, 1, 128, Rope::Interleaved, 128), &[70], &[(31, 33)]),
         ("phi2", with(4, 4, 80, Rope::Neox, 32), &[70], &[(31, 33)]),
         ("stablelm", with(2, 2, 80, Rope::Neox, 20), &[70], &[(31, 33)]),
         ("partial", with(6, 2, 96, Rope::Interleaved, 46), &[70], &[(31, 33)]),
-        ("small-head", with(4, 2, 32, Rope::Interleaved, 32), &[0, 31, 130], &[(31, 65)]),
+        ("small-head", with(4, 2, 32, Rope::Interleaved, 32), &[0, 31, 130], &[]),
+        ("not-causal", AttentionShape { causal: false, ..with(4, 2, 32, Rope::Interleaved, 32) }, &[], &[(0, 31), (31, 65)]),
         ("odd-head", AttentionShape { window: 7, ..with(3, 3, 40, Rope::None, 0) }, &[6, 7, 70], &[(0, 3), (31, 33)]),
     ]
 }
@@ -122,8 +125,11 @@ impl Scene {
             }
         };
         let blocks = push(&mut memory, table);
+        // As high as the scores are.
+        let sinks = noise.floats(shape.n_heads as usize).iter().map(|s| 8.0 * s).collect::<Vec<_>>();
+        let sinks = shape.sinks.then(|| push_f32(&mut memory, &sinks));
         let att = push_f32(&mut memory, &vec![POISON; (tokens * shape.n_heads * shape.head_dim) as usize]);
-        let buffers = AttentionBuffers { state, qkv, qk_norm, rope, kv, blocks, att, parts: att };
+        let buffers = AttentionBuffers { state, qkv, qk_norm, rope, kv, blocks, sinks, att, parts: att };
         Self { shape, memory, buffers }
     }
 
@@ -166,26 +172,30 @@ const SPLITS: [(&str, Splits, Positions); 6] = [
     ("smollm2-f16", Splits { count: 8, span: 256 }, &[254, 256, 1000]),
     ("gemma3-window", Splits { count: 2, span: 32 }, &[5, 30, 31, 50, 51, 300]),
     ("gemma2-softcap", Splits { count: 3, span: 64 }, &[62, 130, 257]),
-    ("mqa", Splits { count: 3, span: 32 }, &[31, 64]),
+    ("mqa-sinks", Splits { count: 3, span: 32 }, &[31, 64]),
     ("odd-head", Splits { count: 2, span: 32 }, &[6, 31, 33, 70]),
 ];
 
 /// Decode over all shapes in one split, and over some in more.
-pub(super) fn decode(tier: Tier) -> Vec<Case> {
+pub(super) fn decode(tier: Tier) -> Result<Vec<Case>> {
     let shapes = shapes();
     let mut cases = Vec::new();
     for (name, shape, positions, _) in &shapes {
-        cases.extend(positions.iter().map(|pos| decode_case(tier, name, *shape, *pos, Splits::ONE)));
+        for pos in *positions {
+            cases.push(decode_case(tier, name, *shape, *pos, Splits::ONE)?);
+        }
     }
     for (name, splits, positions) in SPLITS {
         let shape = shapes.iter().find(|s| s.0 == name).map_or(SMOLLM2, |s| s.1);
-        cases.extend(positions.iter().map(|pos| decode_case(tier, name, shape, *pos, splits)));
+        for pos in positions {
+            cases.push(decode_case(tier, name, shape, *pos, splits)?);
+        }
     }
-    cases
+    Ok(cases)
 }
 
 /// Two decode steps, one after another: the second reads from the pool what the first appended.
-fn decode_case(tier: Tier, name: &str, shape: AttentionShape, pos: u32, splits: Splits) -> Case {
+fn decode_case(tier: Tier, name: &str, shape: AttentionShape, pos: u32, splits: Splits) -> Result<Case> {
     let mut scene = Scene::new(shape, pos, 1, pos);
     if splits.count > 1 {
         let floats = shape.parts_bytes(splits) as usize / 4;
@@ -196,14 +206,15 @@ fn decode_case(tier: Tier, name: &str, shape: AttentionShape, pos: u32, splits: 
     second.state = push(&mut scene.memory, state(pos + 1, 1));
     second.qkv = push(&mut scene.memory, next.memory.words(next.buffers.qkv.buffer).to_vec());
     second.att = push(&mut scene.memory, next.memory.words(next.buffers.att.buffer).to_vec());
-    let dispatches = [&scene.buffers, &second].into_iter().flat_map(|b| attention_decode(tier, &shape, b, splits)).collect();
+    let mut dispatches = attention_decode(tier, &shape, &scene.buffers, splits)?;
+    dispatches.extend(attention_decode(tier, &shape, &second, splits)?);
     let tolerance = scene.tolerance();
     let mut outputs = vec![(scene.buffers.att, tolerance), (second.att, tolerance)];
     if shape.kv == KvType::F32 {
         outputs.push((scene.buffers.kv, TOLERANCE_QK));
     }
     let name = format!("attention_decode {name} pos {pos} splits {}", splits.count);
-    scene.case(name, Recording { dispatches }, outputs)
+    Ok(scene.case(name, Recording { dispatches }, outputs))
 }
 
 /// Appends a chunk. An f16 pool cannot be compared as floats, so that there the chunk's attention is compared.

@@ -7,7 +7,7 @@ use crate::kernels::Dispatch;
 
 /// Appends k and v of the token at `pos`, then attends.
 pub fn attention_decode(d: &Dispatch, m: &mut Memory) -> Result<()> {
-    let setup = Setup::new(d)?;
+    let setup = Setup::new(d, m)?;
     let state = m.binding(d, 1)?;
     if state[0] != 0 {
         return Ok(());
@@ -31,7 +31,7 @@ pub fn attention_decode(d: &Dispatch, m: &mut Memory) -> Result<()> {
     for (head, q) in heads[..setup.n_heads].iter().enumerate() {
         let q = setup.made(q, false, &tables, pos);
         if whole {
-            put(head * setup.head_dim, &setup.attend(&q, head, pos, &pool));
+            put(head * setup.head_dim, &setup.attend(&q, head, pos, pos + 1, &pool));
             continue;
         }
         for (split, keys) in setup.split_keys(pos).into_iter().enumerate() {
@@ -46,6 +46,9 @@ pub fn attention_decode(d: &Dispatch, m: &mut Memory) -> Result<()> {
 }
 
 /// Over the shapes of many models, in odd sizes.
-pub fn cases(tier: crate::tensor::Tier) -> Vec<super::case::Case> {
+///
+/// # Errors
+/// `internal` where a kernel cannot be built.
+pub fn cases(tier: crate::tensor::Tier) -> Result<Vec<super::case::Case>> {
     super::attention_cases::decode(tier)
 }

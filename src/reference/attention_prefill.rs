@@ -8,7 +8,7 @@ use crate::kernels::attention_prefill::{FIRST, QUERIES};
 
 /// Attends for every token of the pass.
 pub fn attention_prefill(d: &Dispatch, m: &mut Memory) -> Result<()> {
-    let setup = Setup::new(d)?;
+    let setup = Setup::new(d, m)?;
     let state = m.binding(d, 1)?;
     if state[0] != 0 {
         return Ok(());
@@ -22,7 +22,7 @@ pub fn attention_prefill(d: &Dispatch, m: &mut Memory) -> Result<()> {
         for token in first..(first + QUERIES as usize).min(n_tokens) {
             let at = token * setup.token_len() + head * setup.head_dim;
             let q: Vec<f64> = qkv[at..at + setup.head_dim].iter().map(|x| f64::from(*x)).collect();
-            let att = setup.attend(&q, head, start + token, &pool);
+            let att = setup.attend(&q, head, start + token, start + n_tokens, &pool);
             let at = (token * setup.n_heads + head) * setup.head_dim;
             for (slot, x) in m.binding_mut(d, 5)?[at..].iter_mut().zip(att) {
                 *slot = (x as f32).to_bits();

@@ -7,7 +7,7 @@ use crate::kernels::Dispatch;
 
 /// Turns q in place, stores k and v of every token of the pass.
 pub fn kv_append(d: &Dispatch, m: &mut Memory) -> Result<()> {
-    let setup = Setup::new(d)?;
+    let setup = Setup::new(d, m)?;
     let state = m.binding(d, 1)?;
     if state[0] != 0 {
         return Ok(());

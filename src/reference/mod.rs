@@ -44,7 +44,7 @@ pub fn cases(tier: Tier) -> Result<Vec<case::Case>> {
         embed::cases(tier)?,
         norm::cases(tier)?,
         matmul::cases(tier)?,
-        attention_decode::cases(tier),
+        attention_decode::cases(tier)?,
         kv_append::cases(tier)?,
         attention_prefill::cases(tier)?,
         sample_draw::cases(tier)?,

@@ -17,11 +17,11 @@ const CORE: Source = source!("parts/matvec_core");
 const WORKGROUP: Source = source!("matvec");
 const ROWS: Source = source!("matvec_rows");
 const X_ADDED: Source = source!("parts/x_added");
-const X_EACH: Source = source!("parts/x_each");
-const X_QUAD: Source = source!("parts/x_quad");
-const X_QUAD_I8: Source = source!("parts/x_quad_i8");
-const DOT_F32: Source = source!("parts/dot_f32");
-const DOT_I8: Source = source!("parts/dot_i8");
+pub(super) const X_EACH: Source = source!("parts/x_each");
+pub(super) const X_QUAD: Source = source!("parts/x_quad");
+pub(super) const X_QUAD_I8: Source = source!("parts/x_quad_i8");
+pub(super) const DOT_F32: Source = source!("parts/dot_f32");
+pub(super) const DOT_I8: Source = source!("parts/dot_i8");
 
 /// What becomes of the dot products, `dot` being one with its bias where there are biases.
 #[derive(Debug, Clone, Copy, PartialEq)]

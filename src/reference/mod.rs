@@ -9,6 +9,7 @@ pub mod attention_prefill;
 pub mod attention_reduce;
 pub mod case;
 pub mod embed;
+pub mod experts;
 pub mod fill;
 pub mod gate;
 pub mod kv_append;
@@ -16,6 +17,7 @@ pub mod matmul;
 pub mod matvec;
 mod memory;
 pub mod norm;
+pub mod route;
 pub mod sample_candidates;
 pub mod sample_draw;
 pub mod stream;
@@ -37,7 +39,7 @@ pub fn play(recording: &Recording, memory: &mut Memory) -> Result<()> {
 /// Every kernel's cases for a tier; of one that rounds activations those that differ from the exact tier's.
 pub fn cases(tier: Tier) -> Result<Vec<case::Case>> {
     if tier.packed_dot {
-        return Ok([matvec::cases(tier)?, matmul::cases(tier)?].into_iter().flatten().collect());
+        return Ok([matvec::cases(tier)?, matmul::cases(tier)?, experts::cases(tier)?].into_iter().flatten().collect());
     }
     let lists = [
         matvec::cases(tier)?,
@@ -50,6 +52,8 @@ pub fn cases(tier: Tier) -> Result<Vec<case::Case>> {
         sample_draw::cases(tier)?,
         fill::cases()?,
         gate::cases()?,
+        route::cases(tier)?,
+        experts::cases(tier)?,
         stream::cases(tier)?,
     ];
     Ok(lists.into_iter().flatten().collect())
@@ -66,6 +70,8 @@ fn run(dispatch: &Dispatch, memory: &mut Memory) -> Result<()> {
         "sample_draw" | "sample_draw_single" => sample_draw::sample_draw(dispatch, memory),
         "fill" => fill::fill(dispatch, memory),
         "gate" => gate::gate(dispatch, memory),
+        "route" | "route_single" => route::route(dispatch, memory),
+        "experts" | "experts_rows" => experts::experts(dispatch, memory),
         "stream" => stream::stream(dispatch, memory),
         "embed" => embed::embed(dispatch, memory),
         "norm" | "norm_rows" => norm::norm(dispatch, memory),

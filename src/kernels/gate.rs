@@ -69,3 +69,25 @@ pub fn gate(activation: Activation, io: Io) -> Result<Dispatch> {
         continues: false,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::BufferId;
+
+    #[test]
+    fn what_does_not_fit_together_is_refused() {
+        let rows = |id, floats: u64, offset, stride| Rows { binding: Binding::read(BufferId(id), 0, floats * 4), offset, stride };
+        let (pair, out) = (rows(1, 3 * 20, 0, 20), rows(2, 30, 0, 10));
+        let value = Some(Rows { offset: 10, ..pair });
+        let io = Io { state: pair.binding, gate: pair, value, out, tokens: 3, cols: 10 };
+        let refused = |io| gate(Activation::Sigmoid, io).is_err();
+        assert!(!refused(io) && !refused(Io { value: None, ..io }));
+        assert!(refused(Io { value: Some(Rows { offset: 11, ..pair }), ..io }), "the last value lies behind the buffer's end");
+        assert!(refused(Io { value: Some(out), ..io }), "read and written at once");
+        assert!(refused(Io { out: rows(1, 60, 10, 20), ..io }), "the gate's buffer");
+        assert!(refused(Io { out: rows(2, 30, 1, 10), ..io }), "out is too short");
+        assert!(refused(Io { out: rows(2, 30, 0, 9), ..io }), "rows lie over one another");
+        assert!(refused(Io { cols: 0, ..io }), "nothing");
+    }
+}

@@ -180,3 +180,33 @@ pub fn matvec(tier: Tier, choice: MatvecChoice, matrices: &[Matrix], io: Io, epi
         continues: false,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::BufferId;
+
+    #[test]
+    fn norm_weights_and_biases_are_bound_as_one() {
+        let q = Matrix { format: Format::Q4_0, buffer: BufferId(3), base: 0, rows: 65, cols: 64, row_vec4: 3, codebooks: None };
+        let at = |id, offset, floats: u64| Binding::read(BufferId(id), offset, floats * 4);
+        let (weights, bias) = (at(4, 1024, 64), at(4, 256, 130));
+        let io = Io {
+            state: at(0, 0, 64),
+            x: at(1, 0, 64),
+            last_row: false,
+            norm: Some((weights, 1e-5)),
+            bias: Some(bias),
+            added: None,
+            y: at(2, 0, 130),
+        };
+        let made = |io| matvec(Tier::BASE, MatvecChoice::of(Tier::BASE, 64), &[q, q], io, Epilogue::STORE);
+        let both = made(io).unwrap();
+        assert_eq!((both.bindings[2], both.params[8], both.params[9]), (at(4, 256, 256), 192 / 4, 0));
+        let bias_alone = made(Io { norm: None, ..io }).unwrap();
+        assert_eq!((bias_alone.bindings[2], bias_alone.params[9]), (bias, 0));
+        assert_eq!(made(Io { norm: None, bias: None, ..io }).unwrap().bindings[2], io.x);
+        assert!(made(Io { bias: Some(at(5, 256, 130)), ..io }).is_err(), "in another buffer");
+        assert!(made(Io { bias: Some(at(4, 256, 129)), ..io }).is_err(), "too few");
+    }
+}

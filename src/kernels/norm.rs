@@ -117,3 +117,30 @@ pub fn norm(tier: Tier, io: Io, norm: Norm, into: Into) -> Result<Dispatch> {
         continues: false,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::BufferId;
+
+    #[test]
+    fn what_does_not_fit_together_is_refused() {
+        let at = |id, offset, floats: u64| Binding::read(BufferId(id), offset, floats * 4);
+        let (state, a, out) = (at(0, 0, 64), at(1, 0, 3 * 64), at(2, 0, 8 + 2 * 96 + 64));
+        let (weights, bias) = (at(3, 512, 64), Some(at(3, 256, 64)));
+        let io = Io { state, a, weights, bias, out, offset: 8, stride: 96, tokens: 3, cols: 64 };
+        let made = |io, into| norm(Tier::BASE, io, Norm { kind: NormKind::Layer, eps: 1e-5 }, into);
+        let store = made(io, Into::Store).unwrap();
+        assert_eq!((store.bindings[2], &store.params[3..]), (at(3, 256, 128), [2, 24, 16, 0].as_slice()));
+        assert!(made(Io { a: out, ..io }, Into::InPlace).is_ok());
+        let refused = |io, into| made(io, into).is_err();
+        assert!(refused(io, Into::InPlace), "in place, from another buffer");
+        assert!(refused(Io { a: out, ..io }, Into::Add), "read and written at once");
+        assert!(refused(Io { offset: 12, ..io }, Into::Store), "out is too short");
+        assert!(refused(Io { offset: 6, ..io }, Into::Store), "no whole vec4");
+        assert!(refused(Io { stride: 60, ..io }, Into::Store), "rows lie over one another");
+        assert!(refused(Io { tokens: 4, stride: 64, ..io }, Into::Store), "a is too short");
+        assert!(refused(Io { bias: Some(at(4, 256, 64)), ..io }, Into::Store), "the bias lies in another buffer");
+        assert!(refused(Io { bias: Some(at(3, 256, 63)), ..io }, Into::Store), "the bias is too short");
+    }
+}

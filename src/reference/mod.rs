@@ -8,6 +8,7 @@ pub mod attention_decode;
 pub mod attention_prefill;
 pub mod attention_reduce;
 pub mod case;
+pub mod delta_net;
 pub mod embed;
 pub mod experts;
 pub mod fill;
@@ -20,6 +21,7 @@ pub mod norm;
 pub mod route;
 pub mod sample_candidates;
 pub mod sample_draw;
+pub mod short_conv;
 pub mod stream;
 pub mod weights;
 
@@ -55,6 +57,8 @@ pub fn cases(tier: Tier) -> Result<Vec<case::Case>> {
         route::cases(tier)?,
         experts::cases(tier)?,
         stream::cases(tier)?,
+        short_conv::cases(tier)?,
+        delta_net::cases(tier)?,
     ];
     Ok(lists.into_iter().flatten().collect())
 }
@@ -74,6 +78,8 @@ fn run(dispatch: &Dispatch, memory: &mut Memory) -> Result<()> {
         "experts" | "experts_rows" => experts::experts(dispatch, memory),
         "stream" => stream::stream(dispatch, memory),
         "embed" => embed::embed(dispatch, memory),
+        "short_conv" => short_conv::short_conv(dispatch, memory),
+        "delta_net" | "delta_net_cpu" => delta_net::delta_net(dispatch, memory),
         "norm" | "norm_rows" => norm::norm(dispatch, memory),
         "matmul" | "matmul_rows" | "matmul_small" => matmul::matmul(dispatch, memory),
         name => Err(err!(Internal, "kernel {name} has no CPU twin")),

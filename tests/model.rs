@@ -17,7 +17,7 @@ use rivulet::sample::SamplingOptions;
 use rivulet::tensor::{Format, Tier};
 
 /// Tiny models with f16 weights, which both references hold exactly.
-const FIXTURES: [&str; 5] = ["llama-spm", "llama3-rope-tied", "gemma3", "mistral", "q-qwen3"];
+const FIXTURES: [&str; 6] = ["llama-spm", "llama3-rope-tied", "gemma3", "mistral", "q-qwen3", "lfm2"];
 
 const TINY: f32 = 1e-3;
 const REAL: f32 = 5e-3;
@@ -59,7 +59,8 @@ fn check_fixture(name: &str, golden: &Golden, kv: &str, tier: &str, tolerance: f
 
 #[test]
 fn tiny_models_equal_transformers() {
-    for name in FIXTURES {
+    let part = std::env::var("RIVULET_CASES").unwrap_or_default();
+    for name in FIXTURES.into_iter().filter(|name| name.contains(&part)) {
         let Some(golden) = Golden::find(&format!("models/{name}")).filter(|g| g.file("model.gguf").is_file()) else {
             skip("tiny_models_equal_transformers", &format!("{name} is only in the developers' fixtures"));
             continue;

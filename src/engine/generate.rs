@@ -222,6 +222,8 @@ impl Engine {
         let mut size = GroupSize::new(self.latency_ms);
         let mut ahead = if request.plan.mode == Mode::Cpu { 1 } else { GROUPS };
         let mut first = None;
+        // Whether the device has played no token but those before the last that is taken.
+        let mut exact = false;
         let finish = loop {
             while flying.len() < ahead && submitted < request.remaining {
                 let steps = size.steps().min(request.remaining - submitted);
@@ -233,7 +235,10 @@ impl Engine {
             }
             let Some(group) = flying.pop_front() else { break Finish::Length };
             let words = match unless_cancelled(cancel, self.state_of(group)).await {
-                Err(e) if e.code == Code::Aborted => break Finish::Aborted,
+                Err(e) if e.code == Code::Aborted => {
+                    exact = false;
+                    break Finish::Aborted;
+                }
                 other => other?,
             };
             let now = self.host.now_ms();
@@ -244,6 +249,9 @@ impl Engine {
             let mut stopped = answer.take_all(&words, self.tokenizer(), &end_ids, on_token);
             size.answered(now, answer.taken);
             let mut done = Done::from_word(words[state::DONE]);
+            // Groups behind one that has stopped do nothing; a step left to the CPU has been played.
+            let ended = matches!(done, Done::End | Done::Length);
+            exact = answer.taken == words[state::STEP] && (ended || (done == Done::Running && flying.is_empty()));
             let on_cpu = done == Done::Cpu && !stopped;
             if on_cpu {
                 // The groups behind this one did nothing; the next step may well be the CPU's again.
@@ -253,6 +261,7 @@ impl Engine {
                 stopped = answer.take(token, self.tokenizer(), &end_ids, on_token);
                 submitted = answer.taken;
                 done = after;
+                exact = true;
             }
             ahead = if on_cpu { 1 } else { GROUPS };
             match done {
@@ -273,9 +282,11 @@ impl Engine {
             prefill_submits: prompt.flow.submits,
             longest_submit_ms: prompt.flow.longest_ms,
         };
-        // Steps that were played and not taken are forgotten.
+        // Steps that were played and not taken are forgotten. Recurrent layers cannot: they forget all.
         answer.history.pop();
-        self.cached.clone_from(&answer.history);
+        if exact || !self.architecture().is_recurrent() {
+            self.cached.clone_from(&answer.history);
+        }
         self.kv.truncate(self.cached.len() as u32);
         let mut generated = answer.finish(finish, cached, timings, on_token);
         generated.decode_cost = self.gpu.counters().since(counted);

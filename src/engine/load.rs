@@ -443,7 +443,7 @@ async fn upload_weights(
             match upload.kind {
                 UploadKind::Matrix => quant.repack_rows(cols, &window, &mut packed)?,
                 UploadKind::Vector => {
-                    let mut floats = vec![0f32; cols];
+                    let mut floats = vec![0f32; cols * rows as usize];
                     quant.dequantize(&window, &mut floats)?;
                     packed.copy_from_slice(bytemuck::cast_slice(&floats));
                 }

@@ -29,16 +29,21 @@ impl Prefill {
 impl Engine {
     /// Keeps what the cache and the prompt have in common, and gives how many tokens that is. At least one token of the
     /// prompt is computed, since its logits are wanted.
+    ///
+    /// What recurrent layers remember stands for all tokens of the cache and for no fewer: it is kept where the prompt goes on
+    /// behind them. From here on it changes, and until a generation has ended nobody knows what it stands for.
     pub(super) fn keep_prefix(&mut self, ids: &[u32]) -> u32 {
-        let common = self.cached.iter().zip(ids).take_while(|(a, b)| a == b).count().min(ids.len() - 1) as u32;
-        let kept = self.kv.rewindable(common);
+        let common = self.cached.iter().zip(ids).take_while(|(a, b)| a == b).count().min(ids.len() - 1);
+        let recurrent = self.architecture().is_recurrent();
+        let common = if recurrent && common < self.cached.len() { 0 } else { common };
+        let kept = self.kv.rewindable(common as u32);
         self.kv.truncate(kept);
-        self.cached.truncate(kept as usize);
+        self.cached.truncate(if recurrent { 0 } else { kept as usize });
         kept
     }
 
     /// Submits the prompt from `start` on, all chunks but the last, which is left to be played with the head. Gives where
-    /// that one starts. Error: `aborted`, with the cache holding the chunks that were submitted whole.
+    /// that one starts. Error: `aborted`, with the cache holding the chunks that were submitted whole, and nothing of a recurrent model.
     pub(super) async fn prefill(&mut self, ids: &[u32], start: u32, run: &mut Prefill, cancel: &dyn Cancel) -> Result<u32> {
         let chunk = self.passes.prefill.last().map_or(1, |p| p.0);
         let mut pos = start;
@@ -47,7 +52,9 @@ impl Engine {
             self.write(self.plan.ids.state.id, 0, &[Done::Running as u32, pos, chunk])?;
             self.feed(&[self.pass(pos, chunk)?], pos + chunk, run, cancel).await?;
             pos += chunk;
-            self.cached = ids[..pos as usize].to_vec();
+            if !self.architecture().is_recurrent() {
+                self.cached = ids[..pos as usize].to_vec();
+            }
         }
         check_cancel(cancel)?;
         Ok(pos)

@@ -1,5 +1,6 @@
 //! What one decoder block needs to know, and how to ask metadata for it.
 
+use super::recurrence::Recurrence;
 use crate::err;
 use crate::error::Result;
 use crate::gguf::{Header, Value};
@@ -76,6 +77,14 @@ pub struct Architecture {
     pub post_norms: bool,
     /// The head is the embedding.
     pub tied: bool,
+    /// Layers that have something else in place of attention.
+    pub recurrence: Option<Recurrence>,
+    /// The q matrix holds for each head its rows and then those of a gate: what the head gives is multiplied with its sigmoid.
+    pub attention_gate: bool,
+    /// The tensor of the norm before a feed-forward, without the layer's prefix.
+    pub ffn_norm: &'static str,
+    /// The tensor of the norm before the head.
+    pub output_norm: &'static str,
 }
 
 impl Architecture {
@@ -119,6 +128,9 @@ impl Architecture {
         bounded("context_length", self.context_length, limit::CONTEXT)?;
         let unsupported = |what: String| Err(err!(UnsupportedArchitecture, "{}: {what}", self.name));
         self.attention(0, KvType::F32).check()?;
+        if let Some(recurrence) = &self.recurrence {
+            recurrence.check(self)?;
+        }
         for (what, width) in [
             ("embedding_length", self.n_embd),
             ("feed_forward_length", self.n_ff),
@@ -224,7 +236,7 @@ impl<'a> Facts<'a> {
             n_layers: self.need_u32("block_count")?,
             n_embd,
             n_heads,
-            n_kv_heads: self.u32("attention.head_count_kv")?.unwrap_or(n_heads),
+            n_kv_heads: self.kv_heads(n_heads)?,
             head_dim,
             n_ff: self.need_u32("feed_forward_length")?,
             n_vocab: u32::try_from(embedding.rows()).unwrap_or(u32::MAX),
@@ -246,6 +258,10 @@ impl<'a> Facts<'a> {
             qk_norm: false,
             post_norms: false,
             tied: !self.has("output.weight"),
+            recurrence: None,
+            attention_gate: false,
+            ffn_norm: "ffn_norm.weight",
+            output_norm: "output_norm.weight",
         })
     }
 

@@ -11,6 +11,23 @@ use crate::kernels::attention::KV_BLOCK;
 use crate::kernels::{BINDING_ALIGNMENT, Binding, BufferId, BufferSpec, Matrix};
 use crate::quant;
 
+/// A run of a tensor's rows.
+#[derive(Debug, Clone)]
+pub(super) struct Rows {
+    pub name: String,
+    /// Rows that the tensor has.
+    pub of: u32,
+    pub first: u32,
+    pub rows: u32,
+}
+
+impl Rows {
+    /// All that the tensor has.
+    pub fn all(name: String, rows: u32) -> Self {
+        Self { name, of: rows, first: 0, rows }
+    }
+}
+
 /// Gives out buffers and places in them, and remembers which tensor goes where.
 pub(super) struct Builder<'a> {
     pub header: &'a Header,
@@ -76,37 +93,64 @@ impl<'a> Builder<'a> {
 
     /// A vector in the buffer of small things, at a place of its own.
     pub fn vector(&mut self, name: &str, len: u32) -> Result<Binding> {
-        let start = self.small.next_multiple_of(BINDING_ALIGNMENT);
-        self.small = start;
-        self.append(name, len)?;
-        Ok(Binding::read(self.small_id, start, self.small - start))
+        self.table(name, &[len])
     }
 
     /// A vector right behind the last.
     pub fn append(&mut self, name: &str, len: u32) -> Result<()> {
-        let tensor = self.tensor(name, &[len.into()])?;
+        self.append_floats(name, &[len])
+    }
+
+    /// A tensor of this shape, decoded to f32, in the buffer of small things.
+    pub fn table(&mut self, name: &str, shape: &[u32]) -> Result<Binding> {
+        let start = self.small.next_multiple_of(BINDING_ALIGNMENT);
+        self.small = start;
+        self.append_floats(name, shape)?;
+        Ok(Binding::read(self.small_id, start, self.small - start))
+    }
+
+    fn append_floats(&mut self, name: &str, shape: &[u32]) -> Result<()> {
+        let tensor = self.tensor(name, &shape.iter().map(|n| u64::from(*n)).collect::<Vec<_>>())?;
         quant::supported(self.header.tensors[tensor].format)?;
         let (buffer, offset) = (self.small_id, self.small);
-        self.uploads.push(Upload { tensor, rows: 0..1, kind: UploadKind::Vector, buffer, offset });
-        self.small += u64::from(len) * 4;
+        let rows = self.header.tensors[tensor].rows();
+        self.uploads.push(Upload { tensor, rows: 0..rows, kind: UploadKind::Vector, buffer, offset });
+        self.small += self.header.tensors[tensor].row_len() * rows * 4;
         Ok(())
     }
 
     /// Matrices of `cols` weights a row, one after another in a buffer of their own.
     pub fn linear(&mut self, label: String, cols: u32, parts: &[(String, u32)]) -> Result<Linear> {
+        let whole = |(name, rows): &(String, u32)| vec![Rows::all(name.clone(), *rows)];
+        self.rows(label, cols, &parts.iter().map(whole).collect::<Vec<_>>())
+    }
+
+    /// As [`Self::linear`], each matrix put together from runs of rows, all in one format.
+    pub fn rows(&mut self, label: String, cols: u32, parts: &[Vec<Rows>]) -> Result<Linear> {
         let buffer = self.reserve(label);
         let mut offset = 0;
-        let mut matrices = Vec::new();
-        for (name, rows) in parts {
-            let tensor = self.tensor(name, &[cols.into(), (*rows).into()])?;
-            let format = self.header.tensors[tensor].format;
-            let quant = quant::supported(format)?;
-            let row_bytes = quant.gpu_row_bytes(quant.check_cols(name, cols.into())?) as u64;
-            let (base, row_vec4) = ((offset / 16) as u32, (row_bytes / 16) as u32);
-            let codebooks = self.codebooks.map(Slot::read).filter(|_| quant.codebooks);
-            matrices.push(Matrix { format, buffer, base, rows: *rows, cols, row_vec4, codebooks });
-            self.uploads.push(Upload { tensor, rows: 0..(*rows).into(), kind: UploadKind::Matrix, buffer, offset });
-            offset += row_bytes * u64::from(*rows);
+        let mut matrices: Vec<Matrix> = Vec::new();
+        for runs in parts {
+            let base = (offset / 16) as u32;
+            let mut matrix: Option<Matrix> = None;
+            for Rows { name, of, first, rows } in runs {
+                let tensor = self.tensor(name, &[cols.into(), (*of).into()])?;
+                let format = self.header.tensors[tensor].format;
+                let quant = quant::supported(format)?;
+                let row_bytes = quant.gpu_row_bytes(quant.check_cols(name, cols.into())?) as u64;
+                let row_vec4 = (row_bytes / 16) as u32;
+                let codebooks = self.codebooks.map(Slot::read).filter(|_| quant.codebooks);
+                let m = matrix.get_or_insert(Matrix { format, buffer, base, rows: 0, cols, row_vec4, codebooks });
+                if m.format != format {
+                    let (before, found) = (m.format.name(), format.name());
+                    return Err(err!(UnsupportedQuant, "tensor {name}: expected {before} as its neighbour has, found {found}"));
+                }
+                m.rows += rows;
+                let span = u64::from(*first)..u64::from(first + rows);
+                self.uploads.push(Upload { tensor, rows: span, kind: UploadKind::Matrix, buffer, offset });
+                offset += row_bytes * u64::from(*rows);
+            }
+            matrices.extend(matrix);
         }
         self.buffers[buffer.0 as usize].bytes = offset;
         self.within_binding(buffer)?;
@@ -142,7 +186,7 @@ impl<'a> Builder<'a> {
         let mut groups: Vec<Group> = Vec::new();
         for layer in 0..a.n_layers {
             let window = a.window_of(layer);
-            if groups.iter().any(|g| g.window == window) {
+            if a.recurrent(layer).is_some() || groups.iter().any(|g| g.window == window) {
                 continue;
             }
             // A windowed group needs what one pass sees: the window before its first token, and the pass itself.

@@ -23,7 +23,7 @@ impl Dense {
         let name = |part: &str| format!("blk.{index}.{part}");
         let gate_up = [(name("ffn_gate.weight"), a.n_ff), (name("ffn_up.weight"), a.n_ff)];
         Ok(Self {
-            norm: b.vector(&name("ffn_norm.weight"), a.n_embd)?,
+            norm: b.vector(&name(a.ffn_norm), a.n_embd)?,
             post_norm: a.post_norms.then(|| b.vector(&name("post_ffw_norm.weight"), a.n_embd)).transpose()?,
             gate_up: b.linear(name("gate and up"), a.n_embd, &gate_up)?,
             down: b.linear(name("ffn_down"), a.n_ff, &[(name("ffn_down.weight"), a.n_embd)])?,

@@ -8,9 +8,12 @@
 use super::Architecture;
 use super::attention::Attention;
 use super::builder::Builder;
+use super::delta_net::DeltaNet;
 use super::dense::Dense;
 use super::forward::Pass;
 use super::plan::Group;
+use super::recurrence::Recurrent;
+use super::short_conv::ShortConv;
 use crate::error::Result;
 use crate::kernels::tuning::Role;
 use crate::kernels::{Binding, Matrix};
@@ -26,6 +29,8 @@ pub(super) struct Linear {
 #[derive(Debug, Clone)]
 pub(super) enum Mixer {
     Attention(Attention),
+    ShortConv(ShortConv),
+    DeltaNet(DeltaNet),
 }
 
 /// What works on each token alone.
@@ -44,7 +49,7 @@ pub(super) struct Layer {
 impl Layer {
     /// Finds the block's tensors and makes room for them and for its cache.
     pub fn read(b: &mut Builder<'_>, a: &Architecture, index: u32, groups: &[Group]) -> Result<Self> {
-        Ok(Self { mixer: Mixer::Attention(Attention::read(b, a, index, groups)?), ffn: Ffn::Dense(Dense::read(b, a, index)?) })
+        Ok(Self { mixer: Mixer::read(b, a, index, groups)?, ffn: Ffn::Dense(Dense::read(b, a, index)?) })
     }
 
     /// The whole block.
@@ -58,9 +63,9 @@ impl Layer {
     /// One role's matrices and nothing else, where the block has them, with what it would find pending before it.
     pub fn play_role(&self, p: &mut Pass<'_>, role: Role) -> Result<()> {
         match (role, &self.mixer, &self.ffn) {
-            (Role::Qkv, Mixer::Attention(attention), _) => {
-                p.pending(attention.post_norm);
-                attention.project(p)
+            (Role::Qkv, mixer, _) => {
+                p.pending(mixer.post_norm());
+                mixer.project(p)
             }
             (Role::Out, mixer, _) => mixer.outer(p),
             (Role::GateUp, mixer, Ffn::Dense(dense)) => {
@@ -76,7 +81,11 @@ impl Layer {
     pub fn linear(&self, role: Role) -> Option<&Linear> {
         match (role, &self.mixer, &self.ffn) {
             (Role::Qkv, Mixer::Attention(attention), _) => Some(&attention.qkv),
+            (Role::Qkv, Mixer::ShortConv(conv), _) => Some(&conv.in_proj),
+            (Role::Qkv, Mixer::DeltaNet(net), _) => Some(&net.in_proj),
             (Role::Out, Mixer::Attention(attention), _) => Some(&attention.out),
+            (Role::Out, Mixer::ShortConv(conv), _) => Some(&conv.out),
+            (Role::Out, Mixer::DeltaNet(net), _) => Some(&net.out),
             (Role::GateUp, _, Ffn::Dense(dense)) => Some(&dense.gate_up),
             (Role::Down, _, Ffn::Dense(dense)) => Some(&dense.down),
             (Role::Head, ..) => None,
@@ -92,21 +101,42 @@ impl Layer {
 }
 
 impl Mixer {
+    fn read(b: &mut Builder<'_>, a: &Architecture, index: u32, groups: &[Group]) -> Result<Self> {
+        Ok(match a.recurrent(index) {
+            None => Self::Attention(Attention::read(b, a, index, groups)?),
+            Some(Recurrent::ShortConv(conv)) => Self::ShortConv(ShortConv::read(b, a, index, conv)?),
+            Some(mixer @ Recurrent::DeltaNet { net, .. }) => Self::DeltaNet(DeltaNet::read(b, a, index, net, mixer.conv())?),
+        })
+    }
+
+    fn project(&self, p: &mut Pass<'_>) -> Result<()> {
+        match self {
+            Self::Attention(attention) => attention.project(p),
+            Self::ShortConv(conv) => conv.project(p),
+            Self::DeltaNet(net) => net.project(p),
+        }
+    }
+
     fn inner(&self, p: &mut Pass<'_>) -> Result<()> {
         match self {
             Self::Attention(attention) => attention.inner(p),
+            Self::ShortConv(conv) => conv.inner(p),
+            Self::DeltaNet(net) => net.inner(p),
         }
     }
 
     fn outer(&self, p: &mut Pass<'_>) -> Result<()> {
         match self {
             Self::Attention(attention) => attention.outer(p),
+            Self::ShortConv(conv) => conv.outer(p),
+            Self::DeltaNet(net) => net.outer(p),
         }
     }
 
     fn post_norm(&self) -> Option<Binding> {
         match self {
             Self::Attention(attention) => attention.post_norm,
+            Self::ShortConv(_) | Self::DeltaNet(_) => None,
         }
     }
 }

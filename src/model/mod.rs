@@ -7,19 +7,25 @@
 mod architecture;
 mod attention;
 mod builder;
+mod delta_net;
 mod dense;
 mod forward;
 mod gemma3;
 mod layer;
+mod lfm2;
 mod llama;
 mod plan;
 mod qwen3;
+mod qwen_next;
+mod recurrence;
 mod rope;
+mod short_conv;
 pub mod synthetic;
 
 pub use architecture::{Architecture, Facts};
 pub(crate) use plan::SPARE_BLOCKS;
 pub use plan::{Group, Ids, Plan, PlanOptions, Slot, Upload, UploadKind};
+pub use recurrence::{Recurrence, Recurrent};
 
 use crate::err;
 use crate::error::Result;
@@ -29,7 +35,13 @@ use crate::gguf::Header;
 type Family = (&'static str, fn(&Facts<'_>) -> Result<Architecture>);
 
 /// Every family there is.
-const FAMILIES: [Family; 3] = [("llama", llama::read), ("gemma3", gemma3::read), ("qwen3", qwen3::read)];
+const FAMILIES: [Family; 5] = [
+    ("llama", llama::read),
+    ("gemma3", gemma3::read),
+    ("qwen3", qwen3::read),
+    ("lfm2", lfm2::read),
+    ("qwen35", qwen_next::qwen35),
+];
 
 /// The names of all families that are supported.
 pub fn families() -> impl Iterator<Item = &'static str> {

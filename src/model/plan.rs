@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::builder::Builder;
 use super::layer::Layer;
-use super::{Architecture, rope};
+use super::{Architecture, Recurrent, rope};
 use crate::err;
 use crate::error::Result;
 use crate::gguf::{Header, TensorInfo};
@@ -81,6 +81,7 @@ pub struct Ids {
     pub x_other: Slot,
     pub xn: Slot,
     pub qkv: Slot,
+    pub conv: Slot,
     pub att: Slot,
     pub parts: Slot,
     pub gated: Slot,
@@ -166,11 +167,12 @@ impl Plan {
         let layers = (0..a.n_layers).map(|l| Layer::read(&mut b, a, l, &groups)).collect::<Result<Vec<_>>>()?;
         let embedding = b.chunks("token_embd.weight", a.n_vocab, a.n_embd)?;
         let head = if a.tied { embedding.clone() } else { b.chunks("output.weight", a.n_vocab, a.n_embd)? };
-        let output_norm = b.vector("output_norm.weight", a.n_embd)?;
+        let output_norm = b.vector(a.output_norm, a.n_embd)?;
 
         let rows = |width: u64| width * 4 * u64::from(options.max_prefill.max(1));
         let shape = a.attention(0, options.kv);
         let vocabulary = u64::from(a.n_vocab) * 4;
+        let of_mixer = |len: fn(&Recurrent) -> u32| a.recurrence.as_ref().map_or(0, |r| u64::from(len(&r.mixer)));
         let table = u64::from(context_length) * u64::from(a.rot_dim / 2) * 8;
         let has_window = a.window > 0;
         let parts = groups.iter().flat_map(|g| {
@@ -196,8 +198,12 @@ impl Plan {
                 false => Slot::default(),
             },
             xn: b.slot("xn", rows(a.n_embd.into()))?,
-            qkv: b.slot("qkv", rows(shape.qkv_len()))?,
-            att: b.slot("att", rows(u64::from(a.n_heads) * u64::from(a.head_dim)))?,
+            qkv: b.slot("qkv", rows(shape.qkv_len().max(of_mixer(Recurrent::projected))))?,
+            conv: match a.recurrence.as_ref().map(|r| r.mixer) {
+                Some(Recurrent::DeltaNet { net, .. }) => b.slot("q, k and v out of the convolution", rows(net.channels().into()))?,
+                _ => Slot::default(),
+            },
+            att: b.slot("att", rows((u64::from(a.n_heads) * u64::from(a.head_dim)).max(of_mixer(Recurrent::out_len))))?,
             parts: b.slot("splits of attention", parts)?,
             gated: b.slot("gated", rows(a.n_ff.into()))?,
             small: Slot { id: b.small_id, bytes: b.small },
@@ -294,9 +300,12 @@ impl Plan {
         self.layers.iter().map(Layer::bytes_per_token).chain(head).sum::<u64>() + row
     }
 
-    /// Bytes of keys and values read for a token that sees `keys` keys, its own included.
+    /// Bytes of keys and values, and of what recurrent layers remember, read for a token that sees `keys` keys, its own included.
     pub fn kv_bytes_per_token(&self, keys: u32) -> u64 {
         let of_layer = |layer| {
+            if let Some(mixer) = self.architecture.recurrent(layer) {
+                return mixer.state_bytes();
+            }
             let shape = self.architecture.attention(layer, self.options.kv);
             let seen = if shape.window > 0 { keys.min(shape.window) } else { keys };
             shape.kv_block_bytes() / u64::from(KV_BLOCK) * u64::from(seen)

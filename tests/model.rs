@@ -17,7 +17,7 @@ use rivulet::sample::SamplingOptions;
 use rivulet::tensor::{Format, Tier};
 
 /// Tiny models with f16 weights, which both references hold exactly.
-const FIXTURES: [&str; 6] = ["llama-spm", "llama3-rope-tied", "gemma3", "mistral", "q-qwen3", "lfm2"];
+const FIXTURES: [&str; 7] = ["llama-spm", "llama3-rope-tied", "gemma3", "mistral", "q-qwen3", "lfm2", "qwen35"];
 
 const TINY: f32 = 1e-3;
 const REAL: f32 = 5e-3;

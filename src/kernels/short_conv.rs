@@ -30,11 +30,7 @@ impl ShortConv {
     /// Whether the kernel can compute this. Error: `unsupported-architecture`, naming the number.
     pub fn check(&self) -> Result<()> {
         if self.taps == 0 || self.taps > MAX_TAPS {
-            return Err(err!(
-                UnsupportedArchitecture,
-                "short convolution: expected 1 to {MAX_TAPS} taps, found {}",
-                self.taps
-            ));
+            return Err(err!(UnsupportedArchitecture, "short convolution: expected 1 to {MAX_TAPS} taps, found {}", self.taps));
         }
         Ok(())
     }

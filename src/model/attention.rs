@@ -1,7 +1,7 @@
 //! The attention half of a block: q, k and v of the normed stream, attention over the KV cache, and the output matrix.
 
 use super::Architecture;
-use super::builder::Builder;
+use super::builder::{Builder, Rows};
 use super::forward::{Pass, STORE};
 use super::layer::Linear;
 use super::plan::{Group, Plan, Slot};
@@ -10,7 +10,9 @@ use crate::kernels::Binding;
 use crate::kernels::attention::{AttentionBuffers, AttentionShape};
 use crate::kernels::attention_decode::{attention_decode, splits};
 use crate::kernels::attention_prefill::attention_prefill;
+use crate::kernels::gate::{self, gate};
 use crate::kernels::kv_append::kv_append;
+use crate::kernels::parts::Activation;
 use crate::kernels::tuning::Role;
 
 /// A layer's attention.
@@ -20,6 +22,8 @@ pub(super) struct Attention {
     pub post_norm: Option<Binding>,
     qk_norm: Option<Binding>,
     pub qkv: Linear,
+    /// What each number that attention gives is gated with.
+    pub gate: Option<Linear>,
     pub out: Linear,
     kv: Slot,
     /// Which block table.
@@ -42,14 +46,27 @@ impl Attention {
                 Some(Binding { bytes: q.bytes * 2, ..q })
             }
         };
-        let qkv = [("attn_q.weight", heads), ("attn_k.weight", kv_heads), ("attn_v.weight", kv_heads)];
-        let qkv: Vec<_> = qkv.iter().map(|(part, rows)| (name(part), *rows)).collect();
+        // With a gate the q matrix has for each head its rows and then the gate's.
+        let half_of_heads = |half: u32| -> Vec<Rows> {
+            let run = |head: u32| Rows {
+                name: name("attn_q.weight"),
+                of: 2 * heads,
+                first: (2 * head + half) * a.head_dim,
+                rows: a.head_dim,
+            };
+            (0..a.n_heads).map(run).collect()
+        };
+        let q = if a.attention_gate { half_of_heads(0) } else { vec![Rows::all(name("attn_q.weight"), heads)] };
+        let kv = ["attn_k.weight", "attn_v.weight"].map(|part| vec![Rows::all(name(part), kv_heads)]);
+        let qkv: Vec<_> = std::iter::once(q).chain(kv).collect();
+        let gate = a.attention_gate.then(|| b.rows(name("attention's gate"), a.n_embd, &[half_of_heads(1)])).transpose()?;
         let pool_bytes = u64::from(groups[group].pool_blocks) * a.attention(index, b.options.kv).kv_block_bytes();
         Ok(Self {
             norm: b.vector(&name("attn_norm.weight"), a.n_embd)?,
             post_norm: a.post_norms.then(|| b.vector(&name("post_attention_norm.weight"), a.n_embd)).transpose()?,
             qk_norm,
-            qkv: b.linear(name("qkv"), a.n_embd, &qkv)?,
+            qkv: b.rows(name("qkv"), a.n_embd, &qkv)?,
+            gate,
             out: b.linear(name("attn_output"), heads, &[(name("attn_output.weight"), a.n_embd)])?,
             kv: b.slot(name("KV cache"), pool_bytes)?,
             group,
@@ -76,6 +93,17 @@ impl Attention {
                 p.recording.extend(attention_prefill(options.tier, &shape, &buffers, p.tokens)?);
             }
         }
+        self.gate.as_ref().map_or(Ok(()), |linear| self.gate(p, linear))
+    }
+
+    /// What attention gave, times the sigmoid of its gate.
+    fn gate(&self, p: &mut Pass<'_>, linear: &Linear) -> Result<()> {
+        p.normed(Role::Qkv, linear, self.norm, p.plan.ids.gate, STORE)?;
+        let (ids, cols) = (&p.plan.ids, self.out.matrices.first().map_or(0, |m| m.cols));
+        let rows = |binding| gate::Rows { binding, offset: 0, stride: cols };
+        let (value, out) = (None, rows(ids.att.write()));
+        let io = gate::Io { state: ids.state.read(), gate: rows(ids.gate.read()), value, out, tokens: p.tokens, cols };
+        p.recording.push(gate(Activation::Sigmoid, io)?);
         Ok(())
     }
 

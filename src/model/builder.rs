@@ -154,7 +154,7 @@ impl<'a> Builder<'a> {
         }
         self.buffers[buffer.0 as usize].bytes = offset;
         self.within_binding(buffer)?;
-        Ok(Linear { matrices })
+        Ok(Linear { matrices, exact: false })
     }
 
     /// A matrix in as few buffers as the binding limit allows.

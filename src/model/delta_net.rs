@@ -47,7 +47,7 @@ impl DeltaNet {
             net,
             conv,
             norm: b.vector(&name("attn_norm.weight"), a.n_embd)?,
-            in_proj: b.rows(name("in_proj"), a.n_embd, &in_proj)?,
+            in_proj: Linear { exact: true, ..b.rows(name("in_proj"), a.n_embd, &in_proj)? },
             conv_weights: b.table(&name("ssm_conv1d.weight"), &[conv.taps, conv.channels])?,
             past: b.slot(name("past of the convolution"), conv.past_len() * 4)?,
             of_heads: Binding { bytes: net.of_heads_len() * 4, ..of_heads },
@@ -101,6 +101,7 @@ fn numbers_of_heads(b: &Builder<'_>, name: &impl Fn(&str) -> String, net: &delta
         return ["ssm_beta.weight", "ssm_alpha.weight"].map(|part| Rows::all(name(part), heads)).into();
     }
     let each = heads / net.key_heads;
-    let run = |half: u32, key_head: u32| Rows { name: both.clone(), of: 2 * heads, first: (2 * key_head + half) * each, rows: each };
+    let run =
+        |half: u32, key_head: u32| Rows { name: both.clone(), of: 2 * heads, first: (2 * key_head + half) * each, rows: each };
     (0..2).flat_map(|half| (0..net.key_heads).map(move |key_head| (half, key_head))).map(|(half, head)| run(half, head)).collect()
 }

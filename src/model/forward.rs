@@ -21,6 +21,7 @@ use crate::kernels::matvec::{self, Added, Epilogue, matvec};
 use crate::kernels::norm::{self, Into, Norm, NormKind, norm};
 use crate::kernels::tuning::{MatvecChoice, Role};
 use crate::kernels::{Binding, Matrix, Recording};
+use crate::tensor::Tier;
 
 pub(super) const STORE: Epilogue = Epilogue::STORE;
 
@@ -68,14 +69,14 @@ impl<'a> Pass<'a> {
     pub fn normed(&mut self, role: Role, m: &Linear, weights: Binding, y: Slot, epilogue: Epilogue) -> Result<()> {
         if self.positions.is_none() {
             self.norm(self.x.read(), weights, self.plan.ids.xn.write(), Into::Store)?;
-            return self.matmul(&m.matrices, self.plan.ids.xn.read(), y.write(), epilogue);
+            return self.matmul(m, self.plan.ids.xn.read(), y.write(), epilogue);
         }
         let (x, pending) = (self.x, self.pending.take());
         let added = pending.map(|weights| Added { d: self.plan.ids.xn.read(), weights, sum: self.other.write() });
         if added.is_some() {
             std::mem::swap(&mut self.x, &mut self.other);
         }
-        self.matvec(role, &m.matrices, x.read(), Some(weights), added, y.write(), epilogue)
+        self.matvec(role, m, x.read(), Some(weights), added, y.write(), epilogue)
     }
 
     /// `stream += m · input`, normed first where the family does.
@@ -85,8 +86,8 @@ impl<'a> Pass<'a> {
             None => (self.x, Epilogue::RESIDUAL),
         };
         match self.positions {
-            Some(_) => self.matvec(role, &m.matrices, input.read(), None, None, y.write(), epilogue)?,
-            None => self.matmul(&m.matrices, input.read(), y.write(), epilogue)?,
+            Some(_) => self.matvec(role, m, input.read(), None, None, y.write(), epilogue)?,
+            None => self.matmul(m, input.read(), y.write(), epilogue)?,
         }
         match post {
             Some(_) if self.positions.is_some() && self.plan.defers_norms() => self.pending = post,
@@ -114,7 +115,7 @@ impl<'a> Pass<'a> {
     fn matvec(
         &mut self,
         role: Role,
-        m: &[Matrix],
+        m: &Linear,
         x: Binding,
         norm: Option<Binding>,
         added: Option<Added>,
@@ -124,13 +125,19 @@ impl<'a> Pass<'a> {
         let plan = self.plan;
         let norm = norm.map(|weights| (weights, plan.architecture.norm_eps));
         let io = matvec::Io { state: plan.ids.state.read(), x, last_row: false, norm, bias: None, added, y };
-        self.recording.push(matvec(plan.options.tier, plan.tuning.get(role), m, io, epilogue)?);
+        self.recording.push(matvec(self.tier_of(m), plan.tuning.get(role), &m.matrices, io, epilogue)?);
         Ok(())
     }
 
-    fn matmul(&mut self, m: &[Matrix], x: Binding, y: Binding, epilogue: Epilogue) -> Result<()> {
+    /// The tier in which products are made.
+    fn tier_of(&self, m: &Linear) -> Tier {
+        let tier = self.plan.options.tier;
+        if m.exact { Tier { f16: false, packed_dot: false, ..tier } } else { tier }
+    }
+
+    fn matmul(&mut self, m: &Linear, x: Binding, y: Binding, epilogue: Epilogue) -> Result<()> {
         let io = matmul::Io { state: self.plan.ids.state.read(), x, bias: None, y, tokens: self.tokens };
-        self.recording.extend(matmul(self.plan.options.tier, m, io, epilogue)?);
+        self.recording.extend(matmul(self.tier_of(m), &m.matrices, io, epilogue)?);
         Ok(())
     }
 

@@ -23,6 +23,8 @@ use crate::kernels::{Binding, Matrix};
 pub(super) struct Linear {
     /// One after another in one buffer; so are their results.
     pub matrices: Vec<Matrix>,
+    /// Whether products are made in f32 on every device, since what comes of them is remembered and errors with it.
+    pub exact: bool,
 }
 
 /// What mixes the tokens.
@@ -95,7 +97,9 @@ impl Layer {
     /// Bytes of weights that are read for one token.
     pub fn bytes_per_token(&self) -> u64 {
         let roles = [Role::Qkv, Role::Out, Role::GateUp, Role::Down];
-        let matrices = roles.into_iter().filter_map(|role| self.linear(role)).flat_map(|linear| &linear.matrices);
+        let gate = if let Mixer::Attention(attention) = &self.mixer { attention.gate.as_ref() } else { None };
+        let linears = roles.into_iter().filter_map(|role| self.linear(role)).chain(gate);
+        let matrices = linears.flat_map(|linear| &linear.matrices);
         matrices.map(|m| u64::from(m.rows) * u64::from(m.row_vec4) * 16).sum()
     }
 }

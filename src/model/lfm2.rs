@@ -14,8 +14,7 @@ pub(super) fn read(facts: &Facts<'_>) -> Result<Architecture> {
         .kv_heads_of_layers()?
         .ok_or_else(|| err!(BadFile, "metadata lfm2.attention.head_count_kv: expected a number for each layer"))?;
     let conv = ShortConv { channels: a.n_embd, taps: facts.need_u32("shortconv.l_cache")?, gated: true };
-    a.recurrence =
-        Some(Recurrence { mixer: Recurrent::ShortConv(conv), layers: heads.into_iter().map(|n| n == 0).collect() });
+    a.recurrence = Some(Recurrence { mixer: Recurrent::ShortConv(conv), layers: heads.into_iter().map(|n| n == 0).collect() });
     a.rope = Rope::Neox;
     a.qk_norm = true;
     a.output_norm = "token_embd_norm.weight";

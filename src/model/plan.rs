@@ -83,6 +83,7 @@ pub struct Ids {
     pub qkv: Slot,
     pub conv: Slot,
     pub att: Slot,
+    pub gate: Slot,
     pub parts: Slot,
     pub gated: Slot,
     pub small: Slot,
@@ -200,10 +201,17 @@ impl Plan {
             xn: b.slot("xn", rows(a.n_embd.into()))?,
             qkv: b.slot("qkv", rows(shape.qkv_len().max(of_mixer(Recurrent::projected))))?,
             conv: match a.recurrence.as_ref().map(|r| r.mixer) {
-                Some(Recurrent::DeltaNet { net, .. }) => b.slot("q, k and v out of the convolution", rows(net.channels().into()))?,
+                Some(Recurrent::DeltaNet { net, .. }) => {
+                    b.slot("q, k and v out of the convolution", rows(net.channels().into()))?
+                }
                 _ => Slot::default(),
             },
             att: b.slot("att", rows((u64::from(a.n_heads) * u64::from(a.head_dim)).max(of_mixer(Recurrent::out_len))))?,
+            gate: if a.attention_gate {
+                b.slot("attention's gate", rows(u64::from(a.n_heads) * u64::from(a.head_dim)))?
+            } else {
+                Slot::default()
+            },
             parts: b.slot("splits of attention", parts)?,
             gated: b.slot("gated", rows(a.n_ff.into()))?,
             small: Slot { id: b.small_id, bytes: b.small },

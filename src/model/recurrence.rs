@@ -151,7 +151,10 @@ impl Facts<'_> {
         let inner = self.need_u32("ssm.inner_size")?;
         if value_heads == 0 || inner == 0 || !inner.is_multiple_of(value_heads) {
             let name = self.name;
-            return Err(err!(BadFile, "{name}: expected ssm.inner_size to be shared by {value_heads} value heads, found {inner}"));
+            return Err(err!(
+                BadFile,
+                "{name}: expected ssm.inner_size to be shared by {value_heads} value heads, found {inner}"
+            ));
         }
         let net = delta_net::DeltaNet {
             key_heads: self.need_u32("ssm.group_count")?,

@@ -31,8 +31,7 @@ pub fn short_conv(d: &Dispatch, m: &mut Memory) -> Result<()> {
     for c in 0..channels {
         let at = |t: usize, part: usize| f64::from(rows[t * stride + part * channels + c]);
         let before = (0..taps - 1).map(|j| if fresh { 0.0 } else { f64::from(past[j * channels + c]) });
-        let inputs: Vec<f64> =
-            before.chain((0..tokens).map(|t| if gated { at(t, 0) * at(t, 2) } else { at(t, 0) })).collect();
+        let inputs: Vec<f64> = before.chain((0..tokens).map(|t| if gated { at(t, 0) * at(t, 2) } else { at(t, 0) })).collect();
         for t in 0..tokens {
             let sum: f64 = (0..taps).map(|j| f64::from(weights[c * taps + j]) * inputs[t + j]).sum();
             let y = if gated { at(t, 1) * sum } else { silu(sum) };

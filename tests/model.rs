@@ -11,6 +11,8 @@ use common::models::{Golden, engine, gpu, greedy, logits_of, numbers, sure_steps
 use common::{model, read_json, shared, skip};
 use pollster::block_on;
 use rivulet::engine::{Engine, GenerateOptions, LoadOptions, MemorySource, Precision, Prompt, read_header};
+use rivulet::gguf::Header;
+use rivulet::kernels::Dispatch;
 use rivulet::kernels::attention::{KvType, SplitRule};
 use rivulet::model::{Plan, PlanOptions};
 use rivulet::sample::SamplingOptions;
@@ -176,6 +178,27 @@ fn a_token_takes_few_dispatches() {
     assert_eq!(dispatches(&smollm2, gpu), [(512, 5 * 30 + 4), (2048, 6 * 30 + 4), (8192, 6 * 30 + 4)]);
     assert_eq!(dispatches(&gemma, gpu), [(512, 5 * 18 + 5), (2048, 5 * 18 + 8), (8192, 5 * 18 + 8)]);
     assert_eq!(dispatches(&gemma, Tier { cpu: true, ..gpu }), [(1024, 7 * 18 + 4), (4096, 7 * 18 + 7), (8192, 7 * 18 + 7)]);
+}
+
+/// A matvec that adds a norm first has no binding left for codebooks: then decode norms by dispatches, and no kernel has too many.
+#[test]
+fn codebooks_find_room() {
+    let file = std::fs::read(common::data("models/gemma3/model.gguf")).unwrap();
+    let mut header = block_on(read_header(&MemorySource(file))).unwrap();
+    let split_rule = SplitRule::of(Tier::BASE);
+    let options = PlanOptions { tier: Tier::BASE, context_length: 64, kv: KvType::F16, max_prefill: 64, split_rule };
+    let plan = |header: &Header| Plan::new(rivulet::model::read(header).unwrap(), header, options).unwrap();
+    let floats = plan(&header);
+    assert!(floats.ids.codebooks.is_none());
+    header.tensors.iter_mut().filter(|t| t.name.ends_with("attn_output.weight")).for_each(|t| t.format = Format::IQ2_S);
+    let looked_up = plan(&header);
+    let slot = looked_up.ids.codebooks.unwrap();
+    let [before, after] = [&floats, &looked_up].map(|p| p.decode(64).unwrap().dispatches);
+    // Two norms a layer, of which the last was a dispatch anyway.
+    assert_eq!(after.len(), before.len() + 2 * 6 - 1);
+    let binds = |d: &&Dispatch| d.bindings.last().is_some_and(|b| b.buffer == slot.id);
+    assert_eq!(after.iter().filter(binds).count(), 6);
+    assert!(after.iter().chain(&looked_up.prefill(64).unwrap().dispatches).all(|d| d.bindings.len() <= 8));
 }
 
 /// Logits, greedy paths and perplexity of a real model.

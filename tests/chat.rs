@@ -6,6 +6,7 @@
 mod common;
 
 use common::{data, shared, skip};
+use rivulet::engine::Words;
 use rivulet::error::{Code, Result};
 use rivulet::gguf::{Metadata, Parsed, parse};
 use rivulet::text::{ChatTemplate, DateTime, RenderOptions, Tokenizer, Value, to_value};
@@ -307,14 +308,20 @@ fn long_conversations_are_no_bombs() {
     ChatTemplate::new(template).unwrap().render(&to_value(messages), &options(json!({}))).unwrap();
 }
 
+/// A tokenizer, and metadata of these strings.
+fn file(keys: &[(&str, &str)]) -> (Tokenizer, Metadata) {
+    let bytes = std::fs::read(data("text/tiny-qwen2.gguf-header")).unwrap();
+    let Parsed::Header(mut header) = parse(&bytes, 1 << 40).unwrap() else { panic!("the header is whole") };
+    let tokenizer = Tokenizer::from_metadata(&mut header.metadata).unwrap();
+    let entries = keys.iter().map(|(key, text)| ((*key).to_owned(), rivulet::gguf::Value::String((*text).to_owned())));
+    (tokenizer, Metadata::from_entries(entries.collect()))
+}
+
 #[test]
 fn a_file_brings_its_template() {
     let with = |keys: &[(&str, &str)]| -> Option<String> {
-        let bytes = std::fs::read(data("text/tiny-qwen2.gguf-header")).unwrap();
-        let Parsed::Header(mut header) = parse(&bytes, 1 << 40).unwrap() else { panic!("the header is whole") };
-        let tokenizer = Tokenizer::from_metadata(&mut header.metadata).unwrap();
-        let entries = keys.iter().map(|(key, text)| ((*key).to_owned(), rivulet::gguf::Value::String((*text).to_owned())));
-        let template = ChatTemplate::from_metadata(&Metadata::from_entries(entries.collect()), &tokenizer).unwrap()?;
+        let (tokenizer, meta) = file(keys);
+        let template = ChatTemplate::from_metadata(&meta).unwrap()?.with_tokens_of(&tokenizer);
         let mut options = options(json!({}));
         let plain = template.render(&to_value(json!([])), &options).unwrap();
         options.tools = Some(to_value(json!([{"name": "f"}])));
@@ -327,4 +334,25 @@ fn a_file_brings_its_template() {
     assert_eq!(with(&[main]).unwrap(), "main <|im_end|>/main <|im_end|>");
     assert_eq!(with(&[("tokenizer.chat_template.default", "d")]).unwrap(), "d/d");
     assert_eq!(with(&[tools, main]).unwrap(), "main <|im_end|>/tools 1");
+}
+
+#[test]
+fn a_load_can_bring_its_own_template() {
+    const KEY: &str = "tokenizer.chat_template";
+    let render = |words: &Words| words.render(&to_value(json!([])), &options(json!({})));
+    let words = |keys: &[(&str, &str)], option: Option<&str>| {
+        let (tokenizer, meta) = file(keys);
+        Words::new(tokenizer, &meta, option)
+    };
+    assert_eq!(render(&words(&[(KEY, "file")], Some("option {{ eos_token }}")).unwrap()).unwrap(), "option <|im_end|>");
+    assert_eq!(render(&words(&[], Some("option")).unwrap()).unwrap(), "option");
+    assert_eq!(words(&[(KEY, "file")], Some("{% if %}")).err().unwrap().code, Code::BadTemplate);
+    // What is wrong with the file's is told where it is used, and the tokenizer is there all the same.
+    for keys in [&[][..], &[(KEY, "{% if %}")], &[(KEY, "x"), ("tokenizer.chat_template.tool_use", "{{")]] {
+        let words = words(keys, None).unwrap();
+        let error = render(&words).unwrap_err();
+        assert!(error.code == Code::BadTemplate && error.message.contains("the option `template`"), "{error}");
+        assert!(words.tokenizer.vocab_len() > 0);
+    }
+    assert_eq!(render(&words(&[(KEY, "{% if %}")], Some("option")).unwrap()).unwrap(), "option");
 }

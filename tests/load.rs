@@ -372,6 +372,11 @@ fn what_would_change_the_answer_is_refused_not_left_out() {
         describe(&header, Tier::BASE, &LoadOptions::default())
     };
     assert_eq!(describe(small()).unwrap().context_length, 128);
+    // A broken template is told, and is no reason to refuse the model.
+    let broken = describe(small().text("tokenizer.chat_template", "{% if %}")).unwrap();
+    assert!(broken.has_chat_template && broken.template_error.unwrap().contains("line 1"));
+    let info = describe(small().text("tokenizer.chat_template.default", "x")).unwrap();
+    assert!(info.has_chat_template && info.template_error.is_none());
     let refused = [
         ("blk.0.attn_q.bias", small().zeros("blk.0.attn_q.bias", Format::F32, &[64])),
         ("blk.7.attn_sinks", small().zeros("blk.7.attn_sinks", Format::F32, &[32])),

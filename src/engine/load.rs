@@ -67,6 +67,8 @@ pub struct LoadOptions {
     pub tunings: StoredTunings,
     /// `fast` rounds activations to bytes where weights are integers. `None`: exact.
     pub precision: Option<Precision>,
+    /// A chat template, in Jinja, in place of the file's.
+    pub template: Option<String>,
     /// The most tokens of one prefill pass; `None`: by the device. Not for users: tests ask for other ones.
     #[serde(skip)]
     pub max_prefill: Option<u32>,
@@ -108,8 +110,10 @@ pub struct ModelInfo {
     pub kv_type: KvType,
     /// Tokens in the vocabulary.
     pub vocab_size: u32,
-    /// Whether the file has a chat template.
+    /// Whether there is a chat template: the file's or the option's.
     pub has_chat_template: bool,
+    /// Why the file's chat template cannot be used; messages need the option `template` then.
+    pub template_error: Option<String>,
     /// Bytes on the device: weights, cache and scratch.
     pub memory_bytes: u64,
     /// Bytes of weights read for each token.
@@ -188,10 +192,10 @@ fn plan(header: &Header, tier: Tier, options: &LoadOptions) -> Result<Plan> {
 /// Describes a model from its header, before any weight is fetched. `tier`: the device's, or [`Tier::BASE`] with the
 /// limits to plan for.
 pub fn describe(header: &Header, tier: Tier, options: &LoadOptions) -> Result<ModelInfo> {
-    Ok(info(header, &plan(header, tier, options)?, None))
+    Ok(info(header, &plan(header, tier, options)?, options, None))
 }
 
-fn info(header: &Header, plan: &Plan, adapter: Option<AdapterReport>) -> ModelInfo {
+fn info(header: &Header, plan: &Plan, options: &LoadOptions, adapter: Option<AdapterReport>) -> ModelInfo {
     let mut formats: Vec<(&str, u64, usize)> = Vec::new();
     for t in &header.tensors {
         match formats.iter_mut().find(|f| f.0 == t.format.name()) {
@@ -201,6 +205,9 @@ fn info(header: &Header, plan: &Plan, adapter: Option<AdapterReport>) -> ModelIn
     }
     formats.sort_by_key(|f| std::cmp::Reverse(f.1));
     let meta = &header.metadata;
+    let template = options.template.as_ref().map_or_else(|| ChatTemplate::from_metadata(meta), |_| Ok(None));
+    let template_error = template.as_ref().err().map(|e| e.message.clone());
+    let has_template = options.template.is_some() || template.is_ok_and(|template| template.is_some());
     ModelInfo {
         architecture: plan.architecture.name.clone(),
         name: meta.string("general.name").ok().flatten().unwrap_or_default().to_owned(),
@@ -211,7 +218,8 @@ fn info(header: &Header, plan: &Plan, adapter: Option<AdapterReport>) -> ModelIn
         context_length: plan.options.context_length,
         kv_type: plan.options.kv,
         vocab_size: plan.architecture.n_vocab,
-        has_chat_template: meta.get("tokenizer.chat_template").is_some(),
+        has_chat_template: has_template || template_error.is_some(),
+        template_error,
         memory_bytes: plan.device_bytes(),
         weight_bytes_per_token: plan.weight_bytes_per_token(),
         largest_binding_bytes: plan.buffers.iter().map(|b| b.bytes).max().unwrap_or(0),
@@ -282,7 +290,7 @@ impl Engine {
         let report = AdapterReport { tier: plan.options.tier.name(), ..gpu.report().clone() };
         let (mut tuning, candidates) = stored_or_candidates(&plan, options)?;
         plan.tuning = tuning.choices;
-        let mut info = info(&header, &plan, Some(report.clone()));
+        let mut info = info(&header, &plan, options, Some(report.clone()));
         let recordings = Recordings::new(&plan)?;
         check_cancel(cancel)?;
         // Kernels are compiled while the tokenizer is made and the weights come.
@@ -296,7 +304,7 @@ impl Engine {
             let (tokens, rows) = (tokenizer.vocab_len(), plan.architecture.n_vocab);
             return Err(err!(BadFile, "the vocabulary has {tokens} tokens, the embedding {rows} rows"));
         }
-        let template = ChatTemplate::from_metadata(&header.metadata, &tokenizer)?;
+        let words = Words::new(tokenizer, &header.metadata, options.template.as_deref())?;
         let tokenizer_ms = laps.lap();
 
         let buffers = gpu.create_buffers(&plan.buffers).await?;
@@ -345,7 +353,7 @@ impl Engine {
             host,
             load_ms,
             latency_ms,
-            words: Rc::new(Words { tokenizer, template }),
+            words: Rc::new(words),
             info,
             report,
         })
@@ -383,7 +391,7 @@ impl Engine {
 
     /// The model's chat template, where it has one.
     pub fn chat_template(&self) -> Option<&ChatTemplate> {
-        self.words.template.as_ref()
+        self.words.template.as_ref()?.as_ref().ok()
     }
 
     /// Milliseconds that loading took.

@@ -97,25 +97,34 @@ impl ChatTemplate {
         Ok(this)
     }
 
-    /// The template of a file: `tokenizer.chat_template`, or else `tokenizer.chat_template.default`; where there is a
-    /// `tokenizer.chat_template.tool_use` too, that one is used with tools. `bos_token` and `eos_token` are the
-    /// tokenizer's. `None` where the file has none (a base model).
+    /// The text of a file's template: `tokenizer.chat_template`, or else `tokenizer.chat_template.default`. `None` where the
+    /// file has none (a base model). Error: `bad-file` for a key of another type than string.
+    pub fn source(meta: &Metadata) -> Result<Option<&str>> {
+        match meta.string("tokenizer.chat_template")? {
+            Some(source) => Ok(Some(source)),
+            None => meta.string("tokenizer.chat_template.default"),
+        }
+    }
+
+    /// The template of a file, [`Self::source`]; where there is a `tokenizer.chat_template.tool_use` too, that one is used
+    /// with tools.
     ///
     /// Errors: `bad-template` as [`Self::new`]; `bad-file` for a key of another type than string.
-    pub fn from_metadata(meta: &Metadata, tokenizer: &Tokenizer) -> Result<Option<Self>> {
-        let source = match meta.string("tokenizer.chat_template")? {
-            Some(source) => Some(source),
-            None => meta.string("tokenizer.chat_template.default")?,
-        };
-        let Some(source) = source else { return Ok(None) };
+    pub fn from_metadata(meta: &Metadata) -> Result<Option<Self>> {
+        let Some(source) = Self::source(meta)? else { return Ok(None) };
         let mut this = Self::new(source)?;
         if let Some(source) = meta.string("tokenizer.chat_template.tool_use")? {
             this.add(TOOL_USE, source)?;
         }
-        let text = |id: Option<u32>| id.and_then(|id| tokenizer.token_text(id)).map(str::to_owned);
-        this.bos_token = text(tokenizer.bos());
-        this.eos_token = text(tokenizer.eos());
         Ok(Some(this))
+    }
+
+    /// The same template with `bos_token` and `eos_token` as the tokenizer has them.
+    pub fn with_tokens_of(mut self, tokenizer: &Tokenizer) -> Self {
+        let text = |id: Option<u32>| id.and_then(|id| tokenizer.token_text(id)).map(str::to_owned);
+        self.bos_token = text(tokenizer.bos());
+        self.eos_token = text(tokenizer.eos());
+        self
     }
 
     fn add(&mut self, name: &'static str, source: &str) -> Result<()> {

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::error::Result;
 use crate::gguf::Header;
+use crate::text::ChatTemplate;
 use crate::{model, quant};
 
 /// The longest chat template that is handed to JavaScript for display, in bytes.
@@ -37,11 +38,21 @@ pub struct ModelInfo {
     kv_bytes_per_token: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     chat_template: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    template_error: Option<String>,
     tokenizer: String,
     unsupported: Vec<Unsupported>,
 }
 
 impl ModelInfo {
+    /// The same with a template that is used in place of the file's.
+    pub fn with_template(self, template: Option<&str>) -> Self {
+        match template {
+            Some(template) => Self { chat_template: Some(template.to_owned()), template_error: None, ..self },
+            None => self,
+        }
+    }
+
     /// Reads what is there; keys that are missing count as 0 or "". Errors: `bad-file` for keys of a wrong type.
     pub fn of(header: &Header) -> Result<Self> {
         let meta = &header.metadata;
@@ -83,10 +94,8 @@ impl ModelInfo {
             embedding_length: number("embedding_length")?.unwrap_or(0),
             vocabulary_size: vocabulary,
             kv_bytes_per_token,
-            chat_template: meta
-                .string("tokenizer.chat_template")?
-                .filter(|template| template.len() <= MAX_TEMPLATE_BYTES)
-                .map(str::to_owned),
+            chat_template: ChatTemplate::source(meta)?.filter(|template| template.len() <= MAX_TEMPLATE_BYTES).map(str::to_owned),
+            template_error: ChatTemplate::from_metadata(meta).err().map(|e| e.message),
             tokenizer: meta.string("tokenizer.ggml.model")?.unwrap_or_default().to_owned(),
             unsupported,
             architecture,

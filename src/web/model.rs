@@ -220,7 +220,7 @@ impl Model {
         let began = BrowserHost.now_ms();
         progress(engine::Progress { phase: "header", loaded: 0, total: 0 });
         let (header, source) = source::open(&files).await?;
-        let described = ModelInfo::of(&header)?;
+        let described = ModelInfo::of(&header)?.with_template(options.template.as_deref());
         let header_ms = BrowserHost.now_ms() - began;
         let gpu = Gpu::request(device.into()).await?;
         gpu.compile_with(Box::new(compiler));

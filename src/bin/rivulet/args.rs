@@ -147,8 +147,8 @@ pub struct Render {
     /// A GGUF file with a chat template.
     #[arg(required_unless_present = "template")]
     pub model: Option<PathBuf>,
-    /// A Jinja template instead.
-    #[arg(long, conflicts_with = "model")]
+    /// A Jinja template instead of the model's. Without a model there are no bos_token and eos_token.
+    #[arg(long)]
     pub template: Option<PathBuf>,
     /// A JSON array of messages.
     #[arg(long, required_unless_present = "batch")]
@@ -184,6 +184,9 @@ pub struct Generate {
     /// A JSON array of messages to answer.
     #[arg(long, conflicts_with = "prompt")]
     pub messages: Option<PathBuf>,
+    /// A Jinja template for the messages instead of the model's.
+    #[arg(long, requires = "messages")]
+    pub template: Option<PathBuf>,
     /// The most tokens to sample; as many as the context holds by default.
     #[arg(long)]
     pub max_tokens: Option<u32>,

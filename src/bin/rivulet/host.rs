@@ -84,8 +84,13 @@ impl Host for System {
     }
 }
 
+/// A text file. Error: `bad-option` with the path and what is wrong.
+pub fn read_text(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|e| err!(BadOption, "reading {}: {e}", path.display()))
+}
+
 /// A JSON file. Error: `bad-option` with the path and what is wrong.
 pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
-    let text = std::fs::read_to_string(path).map_err(|e| err!(BadOption, "reading {}: {e}", path.display()))?;
+    let text = read_text(path)?;
     serde_json::from_str(&text).map_err(|e| err!(BadOption, "reading {}: {e}", path.display()))
 }

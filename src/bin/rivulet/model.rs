@@ -16,7 +16,7 @@ use serde_json::{Map, json};
 
 use crate::Report;
 use crate::args::{Device, Generate};
-use crate::host::{System, open, read_json};
+use crate::host::{System, open, read_json, read_text};
 
 /// The device that the options ask for.
 pub fn gpu(device: &Device) -> Result<Gpu> {
@@ -48,8 +48,11 @@ pub fn load_options(device: &Device) -> Result<LoadOptions> {
 
 /// Loads a model, telling the progress on stderr.
 pub fn load(path: &Path, device: &Device) -> Result<Engine> {
+    load_with(path, device, load_options(device)?)
+}
+
+fn load_with(path: &Path, device: &Device, options: LoadOptions) -> Result<Engine> {
     let (header, source) = open(path)?;
-    let options = load_options(device)?;
     let host = Box::new(System::start());
     block_on(Engine::load_header(header, &source, Rc::new(gpu(device)?), &options, host, &mut |_| {}, &|| false))
 }
@@ -191,7 +194,8 @@ pub fn generate(args: &Generate, json: bool, device: &Device) -> Result<Report> 
         (Some(text), ..) => Prompt::Text(text.clone()),
         _ => return Err(err!(BadOption, "generate: expected --prompt, --ids or --messages")),
     };
-    let mut engine = load(&args.model, device)?;
+    let template = args.template.as_deref().map(read_text).transpose()?;
+    let mut engine = load_with(&args.model, device, LoadOptions { template, ..load_options(device)? })?;
     let mut stream = |event: rivulet::engine::TokenEvent| {
         if !json {
             // A closed pipe is the reader's choice, and the answer is complete without it.

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::Report;
 use crate::args::Render;
-use crate::host::{self, System, read_json};
+use crate::host::{self, System, read_json, read_text};
 use rivulet::engine::Host;
 
 fn open(path: &Path) -> Result<(Header, Tokenizer)> {
@@ -61,14 +61,14 @@ fn yes() -> bool {
 /// `render`
 pub fn render(args: &Render) -> Result<Report> {
     let template = match (&args.template, &args.model) {
-        (Some(file), _) => {
-            let text = std::fs::read_to_string(file).map_err(|e| err!(BadOption, "reading {}: {e}", file.display()))?;
-            ChatTemplate::new(&text)?
-        }
+        (Some(file), None) => ChatTemplate::new(&read_text(file)?)?,
+        (Some(file), Some(model)) => ChatTemplate::new(&read_text(file)?)?.with_tokens_of(&open(model)?.1),
         (None, Some(model)) => {
             let (header, tokenizer) = open(model)?;
-            let found = ChatTemplate::from_metadata(&header.metadata, &tokenizer)?;
-            found.ok_or_else(|| err!(BadTemplate, "{} has no chat template", model.display()))?
+            let found = ChatTemplate::from_metadata(&header.metadata)?;
+            let found =
+                found.ok_or_else(|| err!(BadTemplate, "{} has no chat template: name one with --template", model.display()));
+            found?.with_tokens_of(&tokenizer)
         }
         (None, None) => return Err(err!(BadOption, "render: expected a model or --template")),
     };

@@ -135,8 +135,7 @@ export class Conversation {
       this.first = 0;
       this.line.remove();
     }
-    const chats = Boolean(model.info.chatTemplate);
-    const prompt = (first: number): Message[] | string => (chats ? this.messages(turn, first) : this.text(turn, first));
+    const prompt = (first: number): Message[] | string => (chats(model) ? this.messages(turn, first) : this.text(turn, first));
     const count = (first: number): Promise<number> => model.countTokens(prompt(first));
     const first = await firstThatFits(count, this.first, this.turns.indexOf(turn), model.info.loadedContextLength, this.here.settings.maxTokens);
     if (first !== this.first) this.turns[first]?.questionRoot.before(this.line);
@@ -185,7 +184,7 @@ export class Conversation {
       });
       const result = await run.done;
       view.setFigures(figures(result));
-      const base = model.info.chatTemplate ? "" : "This model has no chat template: it wrote on from your text.";
+      const base = chats(model) ? "" : "This model has no chat template: it wrote on from your text.";
       view.finish(turn.text, [endNote(result, settings), base].filter(Boolean).join(" "));
       if (result.finishReason === "aborted") announce("Stopped");
       else speaker.finish(turn.text);
@@ -200,6 +199,11 @@ export class Conversation {
       if (model && FATAL.has(words.code)) this.here.broken(model, error);
     }
   }
+}
+
+/** Whether the model can answer messages. */
+function chats(model: Model): boolean {
+  return Boolean(model.info.chatTemplate && !model.info.templateError);
 }
 
 function figures(result: Generated): string {

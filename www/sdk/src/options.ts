@@ -44,6 +44,7 @@ const LOAD = {
   precision: ONE_OF("exact", "fast"),
   tier: A_STRING,
   autotune: A_BOOLEAN,
+  template: A_STRING,
   onProgress: A_FUNCTION,
 } satisfies Table;
 

@@ -77,6 +77,8 @@ export interface LoadOptions extends SourceOptions {
    * later loads that may tune. By default on GPUs; false takes the defaults of devices like this one.
    */
   autotune?: boolean;
+  /** A chat template (Jinja) in place of the file's, or where the file has none. A broken one fails the load with `bad-template`. */
+  template?: string;
   /** Called as loading advances. */
   onProgress?: (progress: Progress) => void;
 }
@@ -204,8 +206,10 @@ export interface ModelInfo {
   vocabularySize: number;
   /** Bytes that one token's keys and values take over all layers, stored as f32. */
   kvBytesPerToken: number;
-  /** The chat template, where the file has one. */
+  /** The chat template, where the file has one; of a model loaded with the option `template`, that one. */
   chatTemplate?: string;
+  /** Why the file's chat template cannot be used: texts can be continued, and messages need the option `template`. */
+  templateError?: string;
   /** GGUF's `tokenizer.ggml.model`, such as `gpt2`. */
   tokenizer: string;
   /** Why this model cannot be run by this version; empty where it can. */

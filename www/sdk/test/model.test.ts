@@ -206,8 +206,11 @@ describe("loading", () => {
   });
 
   test("only its own options reach the engine", async () => {
-    const loaded = await loadModel(file, { worker: false, contextLength: 64, headers: {}, credentials: "omit" });
-    expect(log).toContain('loaded 5000 with {"contextLength":64,"subgroups":false,"tunings":{}}');
+    const template = "{{ messages }}";
+    const loaded = await loadModel(file, { worker: false, contextLength: 64, template, headers: {}, credentials: "omit" });
+    expect(log).toContain('loaded 5000 with {"contextLength":64,"template":"{{ messages }}","subgroups":false,"tunings":{}}');
+    const wrong = loadModel(file, { worker: false, template: 7 as unknown as string });
+    await expect(wrong).rejects.toMatchObject({ code: "bad-option", message: expect.stringContaining("template") as string });
     await loaded.dispose();
   });
 

@@ -10,6 +10,7 @@ const CODEBOOKS_IQ2_S: u32 = 768u;
 const CODEBOOKS_IQ1: u32 = 1792u;
 const CODEBOOKS_IQ3_XXS: u32 = 3840u;
 const CODEBOOKS_IQ3_S: u32 = 4096u;
+const CODEBOOKS_IQ4: u32 = 4608u;
 
 // The eight signs that seven bits stand for: an even number of weights is negative.
 fn codebooks_even_signs(bits: vec4<u32>) -> vec4<u32> {
@@ -50,4 +51,14 @@ fn codebooks_iq1(at: vec2<u32>, minus: vec2<u32>) -> vec4<u32> {
     // -8, 0, 8 and the eighth, 128 too many so that no byte borrows; that is the sign bit.
     let offset = (vec2<u32>(121u) - 2u * minus) * 0x01010101u;
     return (codebooks_codes(at) * 8u + offset.xxyy) ^ vec4<u32>(0x80808080u);
+}
+
+// Sixteen weights of IQ4_*, one a signed byte, from eight bytes with two codes each.
+fn codebooks_iq4(codes: vec2<u32>) -> vec4<u32> {
+    let bytes = codes.xxyy >> vec4<u32>(0u, 16u, 0u, 16u);
+    let a = (bytes & vec4<u32>(255u)) + CODEBOOKS_IQ4;
+    let b = ((bytes >> vec4<u32>(8u)) & vec4<u32>(255u)) + CODEBOOKS_IQ4;
+    let low = vec4<u32>(codebooks[a.x], codebooks[a.y], codebooks[a.z], codebooks[a.w]);
+    let high = vec4<u32>(codebooks[b.x], codebooks[b.y], codebooks[b.z], codebooks[b.w]);
+    return low | (high << vec4<u32>(16u));
 }

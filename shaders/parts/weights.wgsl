@@ -1,5 +1,5 @@
-// What the parts in quant/ and quant_i8/ share: the unpacking of bytes and block scales. Links with weights_f32 or weights_i8, which
-// say in what form the parts hand their weights to kernels.
+// What the parts in quant/ share: the unpacking of bytes and block scales. Links with weights_f32 or weights_i8, which say in
+// what form the parts hand their weights to kernels: both have weights_numbers, weights_nibbles and weights_bytes.
 // A kernel declares `weights: array<vec4<u32>>` (storage, read). A row of n groups of 32 weights is up to four streams one
 // after another, each padded to a vec4: quants | high bits | scales | block scales (src/quant/mod.rs).
 

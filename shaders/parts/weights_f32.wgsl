@@ -1,4 +1,4 @@
-// Weights as floats, the form of the parts in quant/. Same names as weights_i8, as far as there are both.
+// Weights as floats. Same names as weights_i8, as far as there are both.
 
 // 32 consecutive weights of a row: component c of column j of q0 is weight 4j + c, of q1 16 + 4j + c, and
 //   w = d0[c] * q0[j][c] + m.x,   w = d1[c] * q1[j][c] + m.y
@@ -49,7 +49,18 @@ fn weights_u4x16(words: vec4<u32>) -> mat4x4<f32> {
     return mat4x4<f32>(weights_u4(words.x), weights_u4(words.y), weights_u4(words.z), weights_u4(words.w));
 }
 
-// 32 weights that are signed bytes times a scale for each sixteen.
+// 32 weights that are bytes below 128 times a scale, plus an offset, for each sixteen.
+fn weights_numbers(q0: vec4<u32>, q1: vec4<u32>, d: vec2<f32>, m: vec2<f32>) -> W32 {
+    return W32(weights_u8x16(q0), weights_u8x16(q1), weights_byte_scale(d.x), weights_byte_scale(d.y), m);
+}
+
+// The same of nibbles: weight i in the low nibble of byte i, weight 16 + i in the high one.
+fn weights_nibbles(words: vec4<u32>, d: vec2<f32>, m: vec2<f32>) -> W32 {
+    let high = weights_u4x16(words >> vec4<u32>(4u));
+    return W32(weights_u4x16(words), high, weights_byte_scale(d.x), weights_byte_scale(d.y), m);
+}
+
+// The same of signed bytes, without an offset.
 fn weights_bytes(q0: vec4<u32>, q1: vec4<u32>, d: vec2<f32>) -> W32 {
     return W32(weights_i8x16(q0), weights_i8x16(q1), weights_byte_scale(d.x), weights_byte_scale(d.y), vec2<f32>());
 }

@@ -1,4 +1,4 @@
-// Weights as packed signed bytes, the form of the parts in quant_i8/, for kernels that multiply them with activations rounded to
+// Weights as packed signed bytes, for kernels that multiply them with activations rounded to
 // bytes: `precision: "fast"`. Same names as weights_f32, as far as there are both.
 
 // 32 consecutive weights of a row: byte c of word j of q0 is weight 4j + c, of q1 16 + 4j + c, signed, and
@@ -10,7 +10,17 @@ struct W32 {
     m: vec2<f32>,
 }
 
-// 32 weights that are signed bytes times a scale for each sixteen.
+// 32 weights that are bytes below 128 times a scale, plus an offset, for each sixteen.
+fn weights_numbers(q0: vec4<u32>, q1: vec4<u32>, d: vec2<f32>, m: vec2<f32>) -> W32 {
+    return W32(q0, q1, d, m);
+}
+
+// The same of nibbles: weight i in the low nibble of byte i, weight 16 + i in the high one.
+fn weights_nibbles(words: vec4<u32>, d: vec2<f32>, m: vec2<f32>) -> W32 {
+    return W32(weights_nibbles0(words), weights_nibbles1(words), d, m);
+}
+
+// The same of signed bytes, without an offset.
 fn weights_bytes(q0: vec4<u32>, q1: vec4<u32>, d: vec2<f32>) -> W32 {
     return W32(q0, q1, d, vec2<f32>());
 }

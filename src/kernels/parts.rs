@@ -108,17 +108,13 @@ pub struct Decoders {
 }
 
 impl Decoders {
-    /// For up to three formats. Packed where that is wanted and all of them have a form of integers and scales.
+    /// For up to three formats. Packed where that is wanted and the weights of all of them are bytes.
     ///
     /// # Errors
     /// `unsupported-quant`.
     pub fn of(formats: &[Format], packed: bool) -> Result<Self> {
         let quants = formats.iter().map(|f| crate::quant::supported(*f)).collect::<Result<Vec<_>>>()?;
-        let bytes: Option<Vec<Source>> = quants.iter().map(|q| q.packed.map(|(name, text)| Source { name, text })).collect();
-        let floats = quants.iter().map(|q| Source { name: q.part, text: q.shader }).collect();
-        Ok(match bytes.filter(|_| packed) {
-            Some(sources) => Self { sources, packed: true },
-            None => Self { sources: floats, packed: false },
-        })
+        let sources = quants.iter().map(|q| Source { name: q.part, text: q.shader }).collect();
+        Ok(Self { sources, packed: packed && quants.iter().all(|q| q.bytes) })
     }
 }

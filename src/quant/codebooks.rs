@@ -3,7 +3,7 @@
 //! `codebooks.bin` holds the six grids one after another, a little-endian u16 an entry. The codes of its weights, the
 //! first one lowest, have two bits each where an entry is eight weights, and four where it is four. **On the GPU** an entry
 //! is one word ([`words`]): of eight weights the codes as nibbles, weights 0 to 3 in the low nibbles of the four bytes and 4
-//! to 7 in the high ones; of four weights their magnitudes, a byte each. All grids lie in one storage buffer, which
+//! to 7 in the high ones; of four weights their magnitudes, a byte each; of two weights of IQ4 their numbers, likewise. All grids lie in one storage buffer, which
 //! `shaders/parts/codebooks.wgsl` declares; a model that needs none has no such buffer. Every index has just the bits
 //! that its grid has entries for, so that no file can reach beyond a grid.
 //!
@@ -22,11 +22,16 @@ pub const IQ3_XXS: usize = IQ1 + 2048;
 /// Four bits a weight for four weights: magnitudes 1, 3, …, 15. 512 entries.
 pub const IQ3_S: usize = IQ3_XXS + 256;
 const ENTRIES: usize = IQ3_S + 512;
+/// Two codes of IQ4_NL and IQ4_XS, whose numbers are [`IQ4_VALUES`]. 256 entries on the GPU: a byte of two codes is looked up as a whole.
+pub const IQ4: usize = ENTRIES;
+
+/// The numbers that IQ4_NL's and IQ4_XS's codes stand for.
+pub const IQ4_VALUES: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 
 static GRIDS: &[u8; 2 * ENTRIES] = include_bytes!("codebooks.bin");
 
 /// Bytes of the buffer that holds them on the GPU.
-pub const BYTES: u64 = 4 * ENTRIES as u64;
+pub const BYTES: u64 = 4 * (IQ4 + 256) as u64;
 
 /// The codes of an entry; `at` is below [`ENTRIES`], as a grid's start and an index of as many bits as it has are.
 fn entry(at: usize) -> u32 {
@@ -80,7 +85,9 @@ pub fn words() -> Vec<u32> {
         let grid = if at < IQ3_S { IQ3_XXS } else { IQ3_S };
         u32::from_le_bytes(iq3(grid, at - grid).map(|m| m as u8))
     });
-    eights.chain(fours).collect()
+    let value = |code: u32| u32::from(IQ4_VALUES[code as usize & 15] as u8);
+    let pairs = (0..256).map(|byte| value(byte) | (value(byte >> 4) << 8));
+    eights.chain(fours).chain(pairs).collect()
 }
 
 #[cfg(test)]
@@ -112,8 +119,15 @@ mod tests {
     #[test]
     fn the_shader_knows_where_the_grids_start() {
         let shader = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/shaders/parts/codebooks.wgsl"));
-        let starts =
-            [("IQ2_XXS", IQ2_XXS), ("IQ2_XS", IQ2_XS), ("IQ2_S", IQ2_S), ("IQ1", IQ1), ("IQ3_XXS", IQ3_XXS), ("IQ3_S", IQ3_S)];
+        let starts = [
+            ("IQ2_XXS", IQ2_XXS),
+            ("IQ2_XS", IQ2_XS),
+            ("IQ2_S", IQ2_S),
+            ("IQ1", IQ1),
+            ("IQ3_XXS", IQ3_XXS),
+            ("IQ3_S", IQ3_S),
+            ("IQ4", IQ4),
+        ];
         for (name, start) in starts {
             assert!(shader.contains(&format!("const CODEBOOKS_{name}: u32 = {start}u;")), "{name} at {start}");
         }

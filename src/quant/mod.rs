@@ -6,10 +6,14 @@
 //! cost two unaligned ones. Q4_K and Q5_K keep their blocks, which are multiples of 16 bytes, and only gather each
 //! group's bits (see `q4_k.rs`). No format grows by more than the padding.
 //!
-//! The shader's half of a format is `shaders/parts/quant/<format>.wgsl`, and, where its weights are integers and scales,
-//! `shaders/parts/quant_i8/<format>.wgsl`; where they are signed bytes times one or two scales, one part does for both. The IQ
-//! formats look their weights up in [`codebooks`]. **Adding a format** takes these parts, one file here with the four functions of
-//! [`QuantFormat`], and a row in [`TABLE`].
+//! The shader's half of a format is `shaders/parts/quant/<format>.wgsl`. It hands its weights over by one of the functions that both
+//! `parts/weights_f32` and `parts/weights_i8` have (`weights_numbers`, `weights_nibbles`, `weights_bytes`), so that one part serves
+//! both precisions; only floats build their `W32` themselves. The IQ formats look their weights up in [`codebooks`].
+//!
+//! **Adding a format**: its row in [`Format::TABLE`], if it is new to ggml; one file here with the four functions of [`QuantFormat`];
+//! its shader part; its row in [`TABLE`]. The kernels' cases and the tests then play it; they need to know where its scales are
+//! (`scales` in `reference/weights.rs`, `random_rows` in `tests/quant.rs`), its sizes (there), and, in `tests/data/quant`, two rows
+//! of it and what ggml makes of them.
 //!
 //! Sources: ggml's `ggml-quants.c` for the block formats; decoding is bit-exact to its `dequantize_row_*`.
 
@@ -23,6 +27,7 @@ mod iq2_xs;
 mod iq2_xxs;
 mod iq3_s;
 mod iq3_xxs;
+mod iq4;
 mod mxfp4;
 mod q1_0;
 mod q2_0;
@@ -58,9 +63,9 @@ pub struct QuantFormat {
     pub part: &'static str,
     /// The text of that part: `kernels` links it. It declares `qa_load`.
     pub shader: &'static str,
-    /// The part of the same name below `parts/quant_i8` and its text: weights as packed bytes. The same part where it serves both.
-    /// `None` where weights are floats.
-    pub packed: Option<(&'static str, &'static str)>,
+    /// Whether its weights are whole numbers of a byte, times a scale, plus an offset, the same for sixteen weights. Then the part links
+    /// with `parts/weights_i8` as well as with `parts/weights_f32`.
+    pub bytes: bool,
     /// Whether weights are looked up in [`codebooks`], which kernels then bind.
     pub codebooks: bool,
     /// Bytes of a row on the GPU for a number of groups; a multiple of 16.
@@ -75,25 +80,13 @@ pub struct QuantFormat {
 }
 
 /// One row of [`TABLE`]: the four functions of one module, of which the last is only in tests and the companion. Its kind:
-/// `packed` (two shader parts), `floats` (one), `bytes` (one for both precisions), `grids` (`bytes` from codebooks).
+/// `floats`, `bytes` (whole numbers and scales) or `grids` (the same, from codebooks).
 macro_rules! row {
-    (@packed $part:literal) => {
-        Some((
-            concat!("parts/quant_i8/", $part),
-            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/shaders/parts/quant_i8/", $part, ".wgsl")),
-        ))
+    (@bytes floats) => {
+        false
     };
-    (@floats $part:literal) => {
-        None
-    };
-    (@bytes $part:literal) => {
-        Some((
-            concat!("parts/quant/", $part),
-            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/shaders/parts/quant/", $part, ".wgsl")),
-        ))
-    };
-    (@grids $part:literal) => {
-        row!(@bytes $part)
+    (@bytes $kind:ident) => {
+        true
     };
     (@looked_up grids) => {
         true
@@ -106,7 +99,7 @@ macro_rules! row {
             format: Format::$format,
             part: concat!("parts/quant/", $part),
             shader: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/shaders/parts/quant/", $part, ".wgsl")),
-            packed: row!(@$kind $part),
+            bytes: row!(@bytes $kind),
             codebooks: row!(@looked_up $kind),
             gpu_bytes: $($path)::+::gpu_bytes,
             repack: $($path)::+::repack,
@@ -118,25 +111,26 @@ macro_rules! row {
 }
 
 /// Every format that can be computed.
-pub static TABLE: [QuantFormat; 25] = [
+pub static TABLE: [QuantFormat; 27] = [
     row!(F32, floats "f32", float::f32_),
     row!(F16, floats "f16", float::f16_),
     row!(BF16, floats "bf16", float::bf16_),
-    row!(Q8_0, packed "q8_0", q8_0),
-    row!(Q4_0, packed "q4_0", q4::q4_0),
-    row!(Q4_1, packed "q4_1", q4::q4_1),
-    row!(Q5_0, packed "q5_0", q5::q5_0),
-    row!(Q5_1, packed "q5_1", q5::q5_1),
-    row!(MXFP4, packed "mxfp4", mxfp4),
-    row!(Q1_0, packed "q1_0", q1_0),
-    row!(Q2_0, packed "q2_0", q2_0),
-    row!(Q2_K, packed "q2_k", q2_k),
-    row!(Q3_K, packed "q3_k", q3_k),
-    row!(Q4_K, packed "q4_k", q4_k),
-    row!(Q5_K, packed "q5_k", q5_k),
-    row!(Q6_K, packed "q6_k", q6_k),
-    row!(TQ1_0, packed "tq1_0", tq1_0),
-    row!(TQ2_0, packed "tq2_0", tq2_0),
+    row!(Q8_0, bytes "q8_0", q8_0),
+    row!(Q4_0, bytes "q4_0", q4::q4_0),
+    row!(Q4_1, bytes "q4_1", q4::q4_1),
+    row!(Q5_0, bytes "q5_0", q5::q5_0),
+    row!(Q5_1, bytes "q5_1", q5::q5_1),
+    row!(MXFP4, bytes "mxfp4", mxfp4),
+    row!(IQ4_NL, grids "iq4_nl", iq4::iq4_nl),
+    row!(Q1_0, bytes "q1_0", q1_0),
+    row!(Q2_0, bytes "q2_0", q2_0),
+    row!(Q2_K, bytes "q2_k", q2_k),
+    row!(Q3_K, bytes "q3_k", q3_k),
+    row!(Q4_K, bytes "q4_k", q4_k),
+    row!(Q5_K, bytes "q5_k", q5_k),
+    row!(Q6_K, bytes "q6_k", q6_k),
+    row!(TQ1_0, bytes "tq1_0", tq1_0),
+    row!(TQ2_0, bytes "tq2_0", tq2_0),
     row!(IQ1_S, grids "iq1_s", iq1_s),
     row!(IQ1_M, grids "iq1_m", iq1_m),
     row!(IQ2_XXS, grids "iq2_xxs", iq2_xxs),
@@ -144,6 +138,7 @@ pub static TABLE: [QuantFormat; 25] = [
     row!(IQ2_S, grids "iq2_s", iq2_s),
     row!(IQ3_XXS, grids "iq3_xxs", iq3_xxs),
     row!(IQ3_S, grids "iq3_s", iq3_s),
+    row!(IQ4_XS, grids "iq4_xs", iq4::iq4_xs),
 ];
 
 /// The way to compute `format`.

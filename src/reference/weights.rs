@@ -4,7 +4,7 @@ use super::case::Noise;
 use crate::err;
 use crate::error::Result;
 use crate::kernels::{BINDING_ALIGNMENT, Binding, BufferId, Matrix, Variant};
-use crate::quant::{self, GROUP, QuantFormat};
+use crate::quant::{self, GROUP};
 use crate::tensor::Format;
 
 /// One row of a matrix in the GPU's layout, `start` in `vec4<u32>` from the start of `words`.
@@ -19,9 +19,8 @@ pub fn decode_row(format: Format, cols: usize, words: &[u32], start: u32) -> Res
 
 /// The formats whose decoders a variant links, in `load_w`'s order.
 pub fn formats_of(variant: &Variant) -> Result<Vec<Format>> {
-    let decoders = variant.parts.iter().filter(|p| p.source.name.starts_with("parts/quant"));
-    let is = |q: &QuantFormat, name: &str| q.part == name || q.packed.is_some_and(|p| p.0 == name);
-    let format = |name: &str| quant::TABLE.iter().find(|q| is(q, name)).map(|q| q.format);
+    let decoders = variant.parts.iter().filter(|p| p.source.name.starts_with("parts/quant/"));
+    let format = |name: &str| quant::TABLE.iter().find(|q| q.part == name).map(|q| q.format);
     decoders.map(|p| format(p.source.name).ok_or_else(|| err!(Internal, "{} is no format", p.source.name))).collect()
 }
 
@@ -53,10 +52,10 @@ pub fn clear_floats(noise: &mut Noise, n: usize) -> Vec<f32> {
     x
 }
 
-/// Every format, or every one with a form of packed bytes, three a case, and columns for them: three blocks of the longest, an
+/// Every format, or every one whose weights are bytes, three a case, and columns for them: three blocks of the longest, an
 /// odd number of groups where blocks are a group.
 pub fn by_three(packed: bool) -> Vec<(Vec<Format>, u32)> {
-    let formats: Vec<Format> = quant::TABLE.iter().filter(|q| !packed || q.packed.is_some()).map(|q| q.format).collect();
+    let formats: Vec<Format> = quant::TABLE.iter().filter(|q| !packed || q.bytes).map(|q| q.format).collect();
     let cols = |three: &[Format]| three.iter().map(|f| 3 * f.block_len().max(GROUP as u64) as u32).max().unwrap_or_default();
     formats.chunks(3).map(|three| (three.to_vec(), cols(three))).collect()
 }
@@ -133,6 +132,8 @@ fn scales(format: Format) -> &'static [(usize, f32)] {
         Format::Q3_K => &[(108, 1.0 / 128.0)],
         Format::Q4_K | Format::Q5_K => &[(0, 1.0 / 2048.0), (2, 1.0 / 128.0)],
         Format::Q6_K => &[(208, 1.0 / 4096.0)],
+        Format::IQ4_NL => &[(0, 1.0 / 128.0)],
+        Format::IQ4_XS => &[(0, 1.0 / 4096.0)],
         Format::TQ1_0 => &[(52, 1.0)],
         Format::TQ2_0 => &[(64, 0.9)],
         Format::IQ1_S => &[(0, 1.0 / 16.0)],

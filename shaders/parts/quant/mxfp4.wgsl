@@ -18,11 +18,10 @@ fn qa_load(row: u32, g: u32, n: u32) -> W32 {
     let words = weights[row + g];
     let e = (weights_word_at(row + n, g >> 2u) >> (8u * (g & 3u))) & 0xffu;
     let d = bitcast<f32>(select((e - 1u) << 23u, 0x00200000u << (e & 1u), e < 2u));
-    return W32(
-        weights_u8x16(qa_values(weights_nibbles0(words))),
-        weights_u8x16(qa_values(weights_nibbles1(words))),
-        weights_byte_scale(d),
-        weights_byte_scale(d),
+    return weights_numbers(
+        qa_values(weights_nibbles0(words)),
+        qa_values(weights_nibbles1(words)),
+        vec2<f32>(d),
         vec2<f32>(-12.0 * d),
     );
 }

@@ -5,11 +5,5 @@ fn qa_load(row: u32, g: u32, n: u32) -> W32 {
     let signs = weights_word_at(row, g);
     let d = weights_half_at(row + (n >> 2u), g >> 2u);
     let scale = 0.125 * d;
-    return W32(
-        weights_u8x16(weights_fifth0(signs)),
-        weights_u8x16(weights_fifth1(signs)),
-        weights_byte_scale(scale),
-        weights_byte_scale(scale),
-        vec2<f32>(-d),
-    );
+    return weights_numbers(weights_fifth0(signs), weights_fifth1(signs), vec2<f32>(scale), vec2<f32>(-d));
 }

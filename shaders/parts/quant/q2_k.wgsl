@@ -11,11 +11,5 @@ fn qa_load(row: u32, g: u32, n: u32) -> W32 {
     let d = weights_half2(weights_word_at(scales_at + (n >> 3u), block));
     let scales = d.x * vec2<f32>(vec2<i32>(bytes & vec2<u32>(15u)));
     let minimums = d.y * vec2<f32>(vec2<i32>((bytes >> vec2<u32>(4u)) & vec2<u32>(15u)));
-    return W32(
-        weights_u8x16(weights_pairs(pair.x)),
-        weights_u8x16(weights_pairs(pair.y)),
-        weights_byte_scale(scales.x),
-        weights_byte_scale(scales.y),
-        -minimums,
-    );
+    return weights_numbers(weights_pairs(pair.x), weights_pairs(pair.y), scales, -minimums);
 }

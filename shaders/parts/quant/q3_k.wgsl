@@ -14,11 +14,10 @@ fn qa_load(row: u32, g: u32, n: u32) -> W32 {
     let bits = (vec2<u32>(low, low >> 4u) & vec2<u32>(15u)) | (vec2<u32>(high << 4u, high << 2u) & vec2<u32>(48u));
     let scales = vec2<f32>(vec2<i32>(bits) - vec2<i32>(32));
     let d = weights_half_at(scales_at + ((3u * (n >> 3u) + 3u) >> 2u), block) * scales;
-    return W32(
-        weights_u8x16(weights_pairs(pair.x) | (weights_fifth0(third) >> vec4<u32>(2u))),
-        weights_u8x16(weights_pairs(pair.y) | (weights_fifth1(third) >> vec4<u32>(2u))),
-        weights_byte_scale(d.x),
-        weights_byte_scale(d.y),
+    return weights_numbers(
+        weights_pairs(pair.x) | (weights_fifth0(third) >> vec4<u32>(2u)),
+        weights_pairs(pair.y) | (weights_fifth1(third) >> vec4<u32>(2u)),
+        d,
         -4.0 * d,
     );
 }

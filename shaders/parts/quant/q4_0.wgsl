@@ -4,11 +4,5 @@
 fn qa_load(row: u32, g: u32, n: u32) -> W32 {
     let words = weights[row + g];
     let d = weights_half_at(row + n, g);
-    return W32(
-        weights_u4x16(words),
-        weights_u4x16(words >> vec4<u32>(4u)),
-        weights_byte_scale(d),
-        weights_byte_scale(d),
-        vec2<f32>(-8.0 * d),
-    );
+    return weights_nibbles(words, vec2<f32>(d), vec2<f32>(-8.0 * d));
 }

@@ -4,11 +4,5 @@
 fn qa_load(row: u32, g: u32, n: u32) -> W32 {
     let words = weights[row + g];
     let scales = weights_half2(weights_word_at(row + n, g));
-    return W32(
-        weights_u4x16(words),
-        weights_u4x16(words >> vec4<u32>(4u)),
-        weights_byte_scale(scales.x),
-        weights_byte_scale(scales.x),
-        scales.yy,
-    );
+    return weights_nibbles(words, scales.xx, scales.yy);
 }

@@ -5,11 +5,10 @@ fn qa_load(row: u32, g: u32, n: u32) -> W32 {
     let words = weights[row + g];
     let high = weights_word_at(row + n, g);
     let d = weights_half_at(row + n + ((n + 3u) >> 2u), g);
-    return W32(
-        weights_u8x16(weights_nibbles0(words) | weights_fifth0(high)),
-        weights_u8x16(weights_nibbles1(words) | weights_fifth1(high)),
-        weights_byte_scale(d),
-        weights_byte_scale(d),
+    return weights_numbers(
+        weights_nibbles0(words) | weights_fifth0(high),
+        weights_nibbles1(words) | weights_fifth1(high),
+        vec2<f32>(d),
         vec2<f32>(-16.0 * d),
     );
 }

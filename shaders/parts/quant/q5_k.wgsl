@@ -8,11 +8,10 @@ fn qa_load(row: u32, g: u32, n: u32) -> W32 {
     let words = weights[block + 3u + i];
     let high = weights_word_at(block + 1u, i);
     let scales = weights_k_scales(weights[block], i);
-    return W32(
-        weights_u8x16(weights_nibbles0(words) | weights_fifth0(high)),
-        weights_u8x16(weights_nibbles1(words) | weights_fifth1(high)),
-        weights_byte_scale(scales.x),
-        weights_byte_scale(scales.x),
+    return weights_numbers(
+        weights_nibbles0(words) | weights_fifth0(high),
+        weights_nibbles1(words) | weights_fifth1(high),
+        scales.xx,
         -scales.yy,
     );
 }

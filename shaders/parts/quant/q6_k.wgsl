@@ -16,11 +16,5 @@ fn qa_load(row: u32, g: u32, n: u32) -> W32 {
     let bytes = vec2<u32>(weights[scales_at + block][(g >> 1u) & 3u]) << (vec2<u32>(24u, 16u) - vec2<u32>(16u * (g & 1u)));
     let scales = vec2<f32>(bitcast<vec2<i32>>(bytes) >> vec2<u32>(24u));
     let d = weights_half_at(scales_at + (n >> 3u), block) * scales;
-    return W32(
-        weights_u8x16(weights_nibbles0(words) | qa_high(high.x)),
-        weights_u8x16(weights_nibbles1(words) | qa_high(high.y)),
-        weights_byte_scale(d.x),
-        weights_byte_scale(d.y),
-        -32.0 * d,
-    );
+    return weights_numbers(weights_nibbles0(words) | qa_high(high.x), weights_nibbles1(words) | qa_high(high.y), d, -32.0 * d);
 }

@@ -4,6 +4,5 @@
 fn qa_load(row: u32, g: u32, n: u32) -> W32 {
     let at = row + 2u * g;
     let d = weights_half_at(row + 2u * n, g);
-    let scale = weights_byte_scale(d);
-    return W32(weights_i8x16(weights[at]), weights_i8x16(weights[at + 1u]), scale, scale, vec2<f32>());
+    return weights_bytes(weights[at], weights[at + 1u], vec2<f32>(d));
 }

@@ -31,11 +31,5 @@ fn qa_load(row: u32, g: u32, n: u32) -> W32 {
         powers = vec4<u32>(1u, 3u, 9u, 27u);
     }
     let d = weights_half_at(last_at + ((n + 31u) >> 5u), block);
-    return W32(
-        weights_u8x16(qa_digits(first, vec4<u32>(qa_power(n0)))),
-        weights_u8x16(qa_digits(second, powers)),
-        weights_byte_scale(d),
-        weights_byte_scale(d),
-        vec2<f32>(-d),
-    );
+    return weights_numbers(qa_digits(first, vec4<u32>(qa_power(n0))), qa_digits(second, powers), vec2<f32>(d), vec2<f32>(-d));
 }

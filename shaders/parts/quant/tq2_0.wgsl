@@ -4,11 +4,5 @@
 fn qa_load(row: u32, g: u32, n: u32) -> W32 {
     let pair = weights_words_at(row, g);
     let d = weights_half_at(row + (n >> 1u), g >> 3u);
-    return W32(
-        weights_u8x16(weights_pairs(pair.x)),
-        weights_u8x16(weights_pairs(pair.y)),
-        weights_byte_scale(d),
-        weights_byte_scale(d),
-        vec2<f32>(-d),
-    );
+    return weights_numbers(weights_pairs(pair.x), weights_pairs(pair.y), vec2<f32>(d), vec2<f32>(-d));
 }

@@ -1,8 +1,0 @@
-// Q2_0 as packed bytes: see quant/q2_0 for the layout.
-
-// row: vec4 index of the row's start; g: group of 32 weights; n: groups in the row, a multiple of 2.
-fn qa_load(row: u32, g: u32, n: u32) -> W32 {
-    let pair = weights_words_at(row, g);
-    let d = weights_half_at(row + (n >> 1u), g >> 1u);
-    return W32(weights_pairs(pair.x), weights_pairs(pair.y), vec2<f32>(d), vec2<f32>(-d));
-}

@@ -1,8 +1,0 @@
-// Q4_1 as packed bytes: see quant/q4_1 for the layout.
-
-// row: vec4 index of the row's start; g: group of 32 weights; n: groups in the row.
-fn qa_load(row: u32, g: u32, n: u32) -> W32 {
-    let words = weights[row + g];
-    let scales = weights_half2(weights_word_at(row + n, g));
-    return W32(weights_nibbles0(words), weights_nibbles1(words), scales.xx, scales.yy);
-}

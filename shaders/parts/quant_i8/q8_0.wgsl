@@ -1,8 +1,0 @@
-// Q8_0 as packed bytes: see quant/q8_0 for the layout.
-
-// row: vec4 index of the row's start; g: group of 32 weights; n: groups in the row.
-fn qa_load(row: u32, g: u32, n: u32) -> W32 {
-    let at = row + 2u * g;
-    let d = weights_half_at(row + 2u * n, g);
-    return W32(weights[at], weights[at + 1u], vec2<f32>(d), vec2<f32>());
-}

@@ -1,11 +1,11 @@
 //! The codebooks of the IQ formats: grids of magnitudes that a file's indices choose from, eight or four weights an entry.
 //!
-//! `codebooks.bin` holds the six grids one after another, a little-endian u16 an entry. The codes of its weights, the
-//! first one lowest, have two bits each where an entry is eight weights, and four where it is four. **On the GPU** an entry
-//! is one word ([`words`]): of eight weights the codes as nibbles, weights 0 to 3 in the low nibbles of the four bytes and 4
-//! to 7 in the high ones; of four weights their magnitudes, a byte each; of two weights of IQ4 their numbers, likewise. All grids lie in one storage buffer, which
-//! `shaders/parts/codebooks.wgsl` declares; a model that needs none has no such buffer. Every index has just the bits
-//! that its grid has entries for, so that no file can reach beyond a grid.
+//! `codebooks.bin` holds the six grids one after another, a little-endian u16 an entry. The codes of its weights, the first
+//! one lowest, have two bits each where an entry is eight weights, and four where it is four. **On the GPU** an entry is one
+//! word ([`words`]): of eight weights the codes as nibbles, weights 0 to 3 in the low nibbles of the four bytes and 4 to 7 in
+//! the high ones; of four weights their magnitudes, a byte each; of two weights of IQ4 their numbers, likewise. All grids lie
+//! in one storage buffer, which `shaders/parts/codebooks.wgsl` declares; a model that needs none has no such buffer. Every
+//! index has just the bits that its grid has entries for, so that no file can reach beyond a grid.
 //!
 //! Source: the format's own numbers, as ggml and its Python package `gguf` have them.
 
@@ -22,7 +22,8 @@ pub const IQ3_XXS: usize = IQ1 + 2048;
 /// Four bits a weight for four weights: magnitudes 1, 3, …, 15. 512 entries.
 pub const IQ3_S: usize = IQ3_XXS + 256;
 const ENTRIES: usize = IQ3_S + 512;
-/// Two codes of IQ4_NL and IQ4_XS, whose numbers are [`IQ4_VALUES`]. 256 entries on the GPU: a byte of two codes is looked up as a whole.
+/// Two codes of IQ4_NL and IQ4_XS, whose numbers are [`IQ4_VALUES`]. 256 entries on the GPU: a byte of two codes is looked up
+/// as a whole.
 pub const IQ4: usize = ENTRIES;
 
 /// The numbers that IQ4_NL's and IQ4_XS's codes stand for.

@@ -1,8 +1,8 @@
-//! IQ4_NL and IQ4_XS: a code of four bits is one of sixteen numbers ([`IQ4_VALUES`]); sixteen bytes hold 32 weights, weight i in the low
-//! nibble of byte i, weight 16 + i in the high one.
+//! IQ4_NL and IQ4_XS: a code of four bits is one of sixteen numbers ([`IQ4_VALUES`]); sixteen bytes hold 32 weights, weight i
+//! in the low nibble of byte i, weight 16 + i in the high one.
 //!
-//! On the GPU: codes (16 bytes a group, weights 2k and 2k + 1 in byte k, so that a byte is looked up as a whole) | scales (IQ4_NL: d,
-//! an f16 a group; IQ4_XS: the head of a block, eight bytes).
+//! On the GPU: codes (16 bytes a group, weights 2k and 2k + 1 in byte k, so that a byte is looked up as a whole) | scales
+//! (IQ4_NL: d, an f16 a group; IQ4_XS: the head of a block, eight bytes).
 
 use super::GROUP;
 use super::bits::{half, pad16, put16, sixteen};
@@ -61,8 +61,8 @@ pub mod iq4_nl {
     }
 }
 
-/// w = d * (scale - 32) * number; a block of 256 is a head (d, f16; a u16 with the upper two bits of the eight groups' scales; four
-/// bytes with their lower four) and the codes of eight groups.
+/// w = d * (scale - 32) * number; a block of 256 is a head (d, f16; a u16 with the upper two bits of the eight groups'
+/// scales; four bytes with their lower four) and the codes of eight groups.
 pub mod iq4_xs {
     use super::*;
 

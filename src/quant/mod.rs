@@ -6,14 +6,15 @@
 //! cost two unaligned ones. Q4_K and Q5_K keep their blocks, which are multiples of 16 bytes, and only gather each
 //! group's bits (see `q4_k.rs`). No format grows by more than the padding.
 //!
-//! The shader's half of a format is `shaders/parts/quant/<format>.wgsl`. It hands its weights over by one of the functions that both
-//! `parts/weights_f32` and `parts/weights_i8` have (`weights_numbers`, `weights_nibbles`, `weights_bytes`), so that one part serves
-//! both precisions; only floats build their `W32` themselves. The IQ formats look their weights up in [`codebooks`].
+//! The shader's half of a format is `shaders/parts/quant/<format>.wgsl`. It hands its weights over by one of the functions
+//! that both `parts/weights_f32` and `parts/weights_i8` have (`weights_numbers`, `weights_nibbles`, `weights_bytes`), so that
+//! one part serves both precisions; only floats build their `W32` themselves. The IQ formats look their weights up in
+//! [`codebooks`].
 //!
-//! **Adding a format**: its row in [`Format::TABLE`], if it is new to ggml; one file here with the four functions of [`QuantFormat`];
-//! its shader part; its row in [`TABLE`]. The kernels' cases and the tests then play it; they need to know where its scales are
-//! (`scales` in `reference/weights.rs`, `random_rows` in `tests/quant.rs`), its sizes (there), and, in `tests/data/quant`, two rows
-//! of it and what ggml makes of them.
+//! **Adding a format**: its row in [`Format::TABLE`], if it is new to ggml; one file here with the four functions of
+//! [`QuantFormat`]; its shader part; its row in [`TABLE`]. The kernels' cases and the tests then play it; they need to know
+//! where its scales are (`scales` in `reference/weights.rs`, `random_rows` in `tests/quant.rs`), its sizes (there), and, in
+//! `tests/data/quant`, two rows of it and what ggml makes of them.
 //!
 //! Sources: ggml's `ggml-quants.c` for the block formats; decoding is bit-exact to its `dequantize_row_*`.
 
@@ -63,8 +64,8 @@ pub struct QuantFormat {
     pub part: &'static str,
     /// The text of that part: `kernels` links it. It declares `qa_load`.
     pub shader: &'static str,
-    /// Whether its weights are whole numbers of a byte, times a scale, plus an offset, the same for sixteen weights. Then the part links
-    /// with `parts/weights_i8` as well as with `parts/weights_f32`.
+    /// Whether its weights are whole numbers of a byte, times a scale, plus an offset, the same for sixteen weights. Then the
+    /// part links with `parts/weights_i8` as well as with `parts/weights_f32`.
     pub bytes: bool,
     /// Whether weights are looked up in [`codebooks`], which kernels then bind.
     pub codebooks: bool,

@@ -1,5 +1,5 @@
-// IQ4_XS: w = d * (scale - 32) * (one of sixteen numbers). A row: codes (a vec4 a group, neighbours in a byte) | heads (two words a
-// block of 256: d, the upper two bits of the eight scales, their lower four).
+// IQ4_XS: w = d * (scale - 32) * (one of sixteen numbers). A row: codes (a vec4 a group, neighbours in a byte) | heads (two
+// words a block of 256: d, the upper two bits of the eight scales, their lower four).
 
 // row: vec4 index of the row's start; g: group of 32 weights; n: groups in the row, a multiple of 8.
 fn qa_load(row: u32, g: u32, n: u32) -> W32 {

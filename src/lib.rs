@@ -9,6 +9,7 @@
 //! | 1 | [`quant`] | block formats: sizes, CPU decode, layout on the GPU | files, devices |
 //! | 1 | [`text`] | tokenizers, chat templates, the streaming decoder | models, devices |
 //! | 1 | [`sample`] | options, logit processors, the CPU sampler | models, devices |
+//! | 2 | [`hf`] | model directories of safetensors as GGUF headers | I/O |
 //! | 2 | [`kernels`] | shaders, shapes in, `Dispatch` out | devices |
 //! | 2 | `reference` | the CPU twin of each kernel, in f64 (feature `reference`) | devices |
 //! | 3 | [`model`] | metadata to architecture to a `Recording` | devices |
@@ -23,6 +24,7 @@ pub mod tensor;
 pub mod engine;
 pub mod gguf;
 pub mod gpu;
+pub mod hf;
 pub mod kernels;
 pub mod model;
 pub mod quant;

@@ -4,13 +4,14 @@
 use std::path::{Path, PathBuf};
 
 /// Each module and its floor; `src/lib.rs` tells the same to people.
-const FLOORS: [(&str, u32); 12] = [
+const FLOORS: [(&str, u32); 13] = [
     ("error", 0),
     ("tensor", 0),
     ("gguf", 1),
     ("quant", 1),
     ("text", 1),
     ("sample", 1),
+    ("hf", 2),
     ("kernels", 2),
     ("reference", 2),
     ("model", 3),
@@ -24,7 +25,7 @@ const WORLDS: [(&str, &[&str]); 5] =
     [("wgpu", &["gpu"]), ("wasm_bindgen", &["web"]), ("js_sys", &["web"]), ("web_sys", &["web"]), ("clap", &["bin"])];
 
 /// What modules that do no I/O must not name.
-const PURE: [&str; 7] = ["gguf", "quant", "text", "sample", "kernels", "reference", "model"];
+const PURE: [&str; 8] = ["gguf", "hf", "quant", "text", "sample", "kernels", "reference", "model"];
 const IO: [&str; 5] = ["std::fs", "std::net", "std::time", "std::env", "std::thread"];
 
 fn sources() -> Vec<(String, String)> {

@@ -1,10 +1,12 @@
-//! Models as people have them: one file, or several that belong together. Whatever it is, it becomes one [`Header`] and one
+//! Models as people have them: one file, several that belong together, or a directory. Whatever it is, it becomes one [`Header`] and one
 //! [`ByteSource`] whose offsets the header's tensors have, and loading knows no more of it.
 
+use super::directory::{self, Converted};
 use super::source::{ByteSource, read_part};
 use crate::err;
 use crate::error::Result;
 use crate::gguf::{Header, ShardName, in_file, merge, shard_count};
+use crate::hf::Quantize;
 
 /// The extension of GGUF files.
 const GGUF: &str = ".gguf";
@@ -60,12 +62,54 @@ impl<S: ByteSource> ByteSource for Joined<S> {
     }
 }
 
-/// Opens the model that the file `entry` is, or is a part of: any shard of a split GGUF file finds the others by their names.
+/// Where a model's weights are read.
+pub enum ModelSource<S> {
+    /// From GGUF files.
+    Gguf(Joined<S>),
+    /// From safetensors, turned on the way.
+    Safetensors(Box<Converted<S>>),
+}
+
+impl<S: ByteSource> ByteSource for ModelSource<S> {
+    fn len(&self) -> u64 {
+        match self {
+            Self::Gguf(source) => source.len(),
+            Self::Safetensors(source) => source.len(),
+        }
+    }
+
+    async fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        match self {
+            Self::Gguf(source) => source.read(offset, out).await,
+            Self::Safetensors(source) => source.read(offset, out).await,
+        }
+    }
+}
+
+/// Opens the model that the file `entry` is, or is a part of: any shard of a split GGUF file finds the others by their names, and
+/// `config.json`, a `.safetensors` file or the empty name stand for the directory. `quantize`: what weights of safetensors become,
+/// Q8_0 where it is not given.
 ///
 /// # Errors
-/// `network` where a file is missing or cannot be read; `bad-file`, naming the file, where one is damaged or not of this model;
-/// `unsupported-quant`. All before any weight is read.
-pub async fn open_model<F: Files>(files: &F, entry: &str) -> Result<(Header, Joined<F::Source>)> {
+/// `bad-option` for `quantize` where the weights have their format already; `network` where a file is missing or cannot be read; `bad-file`, naming the file, where one is damaged or not of this model;
+/// `unsupported-quant`, and for a directory `unsupported-architecture` and `unsupported-tokenizer`. All before any weight is read.
+pub async fn open_model<F: Files>(
+    files: &F,
+    entry: &str,
+    quantize: Option<Quantize>,
+) -> Result<(Header, ModelSource<F::Source>)> {
+    if directory::is_directory(entry) {
+        let (header, source) = directory::open(files, quantize.unwrap_or_default()).await?;
+        return Ok((header, ModelSource::Safetensors(Box::new(source))));
+    }
+    if quantize.is_some() {
+        return Err(err!(BadOption, "quantize: expected it for weights in safetensors only; those of {entry} have their format"));
+    }
+    let (header, source) = open_gguf(files, entry).await?;
+    Ok((header, ModelSource::Gguf(source)))
+}
+
+async fn open_gguf<F: Files>(files: &F, entry: &str) -> Result<(Header, Joined<F::Source>)> {
     let first = need(files, entry).await?;
     let header = read_part(&first).await?;
     let count = shard_count(&header)?;
@@ -95,6 +139,6 @@ pub async fn open_model<F: Files>(files: &F, entry: &str) -> Result<(Header, Joi
 }
 
 /// Opens a file that must be there.
-async fn need<F: Files>(files: &F, name: &str) -> Result<F::Source> {
+pub(super) async fn need<F: Files>(files: &F, name: &str) -> Result<F::Source> {
     files.open(name).await?.ok_or_else(|| err!(Network, "{name} is missing: the model needs it"))
 }

@@ -17,6 +17,7 @@ use crate::err;
 use crate::error::Result;
 use crate::gguf::Header;
 use crate::gpu::{AdapterReport, Buffers, Gpu};
+use crate::hf::Quantize;
 use crate::kernels::attention::{KvType, SplitRule};
 use crate::kernels::fill::{Pattern, fill};
 use crate::kernels::{Binding, BufferId, Recording};
@@ -69,6 +70,9 @@ pub struct LoadOptions {
     pub precision: Option<Precision>,
     /// A chat template, in Jinja, in place of the file's.
     pub template: Option<String>,
+    /// What weights in safetensors become while they load. `None`: Q8_0. [`open_model`](super::open_model) takes it; weights in GGUF
+    /// have their format.
+    pub quantize: Option<Quantize>,
     /// The most tokens of one prefill pass; `None`: by the device. Not for users: tests ask for other ones.
     #[serde(skip)]
     pub max_prefill: Option<u32>,

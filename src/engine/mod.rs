@@ -4,6 +4,7 @@
 mod bandwidth;
 mod bench;
 mod cancel;
+mod directory;
 mod files;
 mod generate;
 mod kv;
@@ -24,7 +25,8 @@ mod words;
 pub use bandwidth::bandwidth;
 pub use bench::{AtContext, BenchOptions, BenchReport, Device, Measured};
 pub use cancel::{AbortFlag, Cancel};
-pub use files::{Files, Joined, open_model};
+pub use directory::Converted;
+pub use files::{Files, Joined, ModelSource, open_model};
 pub use generate::{Finish, Generated, Timings, TokenEvent, Usage};
 pub use load::{Engine, LoadOptions, LoadPhases, ModelInfo, Precision, Progress, describe};
 pub use options::{GenerateOptions, Prompt};

@@ -20,6 +20,7 @@
 
 mod bits;
 pub mod codebooks;
+mod encode;
 mod float;
 mod iq1_m;
 mod iq1_s;
@@ -43,6 +44,8 @@ mod q8_0;
 mod streams;
 mod tq1_0;
 mod tq2_0;
+
+pub use encode::quantize;
 
 use crate::err;
 use crate::error::Result;

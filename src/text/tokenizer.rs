@@ -3,7 +3,7 @@
 use unicode_normalization_alignments::UnicodeNormalization;
 
 use super::added::{AddedTokens, Piece};
-use super::bpe::Bpe;
+use super::bpe::{Bpe, Order};
 use super::charsmap::CharsMap;
 use super::pretokenize::PreTokenizer;
 use super::unigram::Unigram;
@@ -80,8 +80,12 @@ impl Tokenizer {
             Model::ByteLevel => Self::byte_level(meta)?,
             Model::SentencePiece => {
                 let vocabulary = Vocabulary::from_metadata(meta, model, Defaults { bos: true, ..Defaults::default() })?;
-                let scores = take_scores(meta, vocabulary.len())?;
-                let bpe = Bpe::sentence_piece(&vocabulary, &scores)?;
+                // Files that were made of a tokenizer.json have its merges, which say the order exactly.
+                let order = match take_strings(meta, "tokenizer.ggml.merges")?.filter(|merges| !merges.is_empty()) {
+                    Some(merges) => Order::Merges(merges),
+                    None => Order::Scores(take_scores(meta, vocabulary.len())?),
+                };
+                let bpe = Bpe::sentence_piece(&vocabulary, order)?;
                 (vocabulary, Kind::SentencePiece(bpe))
             }
             Model::Unigram => {

@@ -59,7 +59,8 @@ struct Options<'a> {
 }
 
 async fn of_files(files: &JsModelFiles, options: Options<'_>) -> Result<BenchReport> {
-    let (header, source) = super::source::open(files).await?;
+    let load: LoadOptions = convert::options("benchmark", split(options.load)?.1)?;
+    let (header, source) = super::source::open(files, load.quantize).await?;
     measure(header, &source, options).await
 }
 

@@ -52,6 +52,6 @@ pub fn on_panic(callback: js_sys::Function) {
 /// Errors: `bad-file`, `unsupported-quant` for a type number that is unknown, and those of the source.
 #[wasm_bindgen]
 pub async fn inspect(files: source::JsModelFiles) -> Result<JsValue, JsValue> {
-    let (header, _) = source::open(&files).await.map_err(convert::error)?;
+    let (header, _) = source::open(&files, None).await.map_err(convert::error)?;
     convert::to_js(&info::ModelInfo::of(&header).map_err(convert::error)?)
 }

@@ -219,7 +219,7 @@ impl Model {
         // What is wrong with the files is said before a device is asked for.
         let began = BrowserHost.now_ms();
         progress(engine::Progress { phase: "header", loaded: 0, total: 0 });
-        let (header, source) = source::open(&files).await?;
+        let (header, source) = source::open(&files, options.quantize).await?;
         let described = ModelInfo::of(&header)?.with_template(options.template.as_deref());
         let header_ms = BrowserHost.now_ms() - began;
         let gpu = Gpu::request(device.into()).await?;

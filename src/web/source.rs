@@ -4,10 +4,11 @@ use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;
 
 use super::convert::source_error;
-use crate::engine::{self, ByteSource, Files, Host, Joined};
+use crate::engine::{self, ByteSource, Files, Host, ModelSource};
 use crate::err;
 use crate::error::Result;
 use crate::gguf::Header;
+use crate::hf::Quantize;
 
 /// The largest size that a JS number holds exactly.
 const MAX_SAFE_INTEGER: f64 = 9_007_199_254_740_991.0;
@@ -55,8 +56,8 @@ impl Files for JsModelFiles {
 }
 
 /// Opens the model that the page handed over. Errors as [`engine::open_model`].
-pub async fn open(files: &JsModelFiles) -> Result<(Header, Joined<JsSource>)> {
-    engine::open_model(files, &files.entry()).await
+pub async fn open(files: &JsModelFiles, quantize: Option<Quantize>) -> Result<(Header, ModelSource<JsSource>)> {
+    engine::open_model(files, &files.entry(), quantize).await
 }
 
 impl JsSource {

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand};
 
-/// Runs GGUF language models on the GPU, as Rivulet does in a page.
+/// Runs language models, GGUF files and directories of safetensors, on the GPU, as Rivulet does in a page.
 #[derive(Parser)]
 #[command(name = "rivulet", version)]
 pub struct Cli {
@@ -32,6 +32,9 @@ pub struct Device {
     /// exact, or fast: activations rounded to eight bits, which changes answers.
     #[arg(long, global = true)]
     pub precision: Option<String>,
+    /// What weights in safetensors become while they load: q8_0 (the default), q4_0, or none.
+    #[arg(long, global = true)]
+    pub quantize: Option<String>,
     /// Takes the adapter whose name contains this, such as llvmpipe, SwiftShader or NVIDIA.
     #[arg(long, global = true)]
     pub adapter: Option<String>,
@@ -48,12 +51,12 @@ pub struct Device {
 pub enum Command {
     /// What a file's header says.
     Inspect {
-        /// A GGUF file.
+        /// A GGUF file, or a directory of safetensors.
         model: PathBuf,
     },
     /// Token ids of texts.
     Tokenize {
-        /// A GGUF file.
+        /// A GGUF file, or a directory of safetensors.
         model: PathBuf,
         /// The text.
         #[arg(long, required_unless_present = "texts", allow_hyphen_values = true)]
@@ -70,7 +73,7 @@ pub enum Command {
     },
     /// The text of token ids.
     Detokenize {
-        /// A GGUF file.
+        /// A GGUF file, or a directory of safetensors.
         model: PathBuf,
         /// Ids, separated by commas.
         #[arg(long)]
@@ -80,7 +83,7 @@ pub enum Command {
     Render(Render),
     /// Logits after the last token of a prompt.
     Logits {
-        /// A GGUF file.
+        /// A GGUF file, or a directory of safetensors.
         model: PathBuf,
         /// Ids, separated by commas.
         #[arg(long, required_unless_present = "prompts")]
@@ -94,7 +97,7 @@ pub enum Command {
     },
     /// How probable a text is.
     Score {
-        /// A GGUF file.
+        /// A GGUF file, or a directory of safetensors.
         model: PathBuf,
         /// The text.
         #[arg(long, allow_hyphen_values = true)]
@@ -144,7 +147,7 @@ impl FromStr for Ids {
 /// Arguments of `render`.
 #[derive(Args)]
 pub struct Render {
-    /// A GGUF file with a chat template.
+    /// A GGUF file or a directory of safetensors with a chat template.
     #[arg(required_unless_present = "template")]
     pub model: Option<PathBuf>,
     /// A Jinja template instead of the model's. Without a model there are no bos_token and eos_token.
@@ -173,7 +176,7 @@ pub struct Render {
 /// Arguments of `generate`: the options of JavaScript in kebab-case.
 #[derive(Args)]
 pub struct Generate {
-    /// A GGUF file.
+    /// A GGUF file, or a directory of safetensors.
     pub model: PathBuf,
     /// The text to continue.
     #[arg(long, allow_hyphen_values = true, required_unless_present_any = ["ids", "messages"])]
@@ -237,7 +240,7 @@ pub struct Generate {
 /// Arguments of `bench`.
 #[derive(Args)]
 pub struct Bench {
-    /// A GGUF file.
+    /// A GGUF file, or a directory of safetensors.
     #[arg(required_unless_present = "synthetic")]
     pub model: Option<PathBuf>,
     /// A model by name instead, with noise for weights and nothing to download, such as llama-3.2-1b:q4_k.

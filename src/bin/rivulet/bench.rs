@@ -36,7 +36,7 @@ pub fn bench(args: &Bench, device: &Device) -> Result<Report> {
             measure(header, &source, args, device)?
         }
         (None, Some(path)) => {
-            let (header, source) = open(path)?;
+            let (header, source) = open(path, load_options(device)?.quantize)?;
             measure(header, &source, args, device)?
         }
         (None, None) => return Err(err!(BadOption, "bench: expected a model or --synthetic")),

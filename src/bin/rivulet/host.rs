@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use pollster::block_on;
-use rivulet::engine::{ByteSource, Files, Host, Joined, open_model};
+use rivulet::engine::{ByteSource, Files, Host, ModelSource, open_model};
 use rivulet::err;
 use rivulet::error::Result;
 use rivulet::gguf::Header;
+use rivulet::hf::Quantize;
 use serde::de::DeserializeOwned;
 
 /// A file, read at offsets.
@@ -39,12 +40,15 @@ impl Files for Folder {
     }
 }
 
-/// Opens the model at a path: a GGUF file, or any file of a split one. Errors as [`open_model`].
-pub fn open(path: &Path) -> Result<(Header, Joined<FileSource>)> {
+/// Opens the model at a path: a GGUF file, any file of a split one, or a directory of safetensors. Errors as [`open_model`].
+pub fn open(path: &Path, quantize: Option<Quantize>) -> Result<(Header, ModelSource<FileSource>)> {
+    if path.is_dir() {
+        return block_on(open_model(&Folder(path.to_path_buf()), "", quantize));
+    }
     let name = path.file_name().and_then(|n| n.to_str());
     let name = name.ok_or_else(|| err!(Network, "opening {}: expected the name of a file", path.display()))?;
     let folder = Folder(path.parent().unwrap_or(Path::new("")).to_path_buf());
-    block_on(open_model(&folder, name))
+    block_on(open_model(&folder, name, quantize))
 }
 
 impl ByteSource for FileSource {

@@ -40,6 +40,9 @@ pub fn load_options(device: &Device) -> Result<LoadOptions> {
     if let Some(autotune) = device.autotune {
         options.insert("autotune".into(), autotune.into());
     }
+    if let Some(quantize) = &device.quantize {
+        options.insert("quantize".into(), quantize.as_str().into());
+    }
     if let Some(precision) = &device.precision {
         options.insert("precision".into(), precision.as_str().into());
     }
@@ -52,17 +55,18 @@ pub fn load(path: &Path, device: &Device) -> Result<Engine> {
 }
 
 fn load_with(path: &Path, device: &Device, options: LoadOptions) -> Result<Engine> {
-    let (header, source) = open(path)?;
+    let (header, source) = open(path, options.quantize)?;
     let host = Box::new(System::start());
     block_on(Engine::load_header(header, &source, Rc::new(gpu(device)?), &options, host, &mut |_| {}, &|| false))
 }
 
 /// `inspect`: the header alone.
 pub fn inspect(path: &Path, device: &Device) -> Result<Report> {
-    let (header, _) = open(path)?;
+    let options = load_options(device)?;
+    let (header, _) = open(path, options.quantize)?;
     // Without a device: planned for one without limits, so that every file can be looked at.
     let tier = Tier { max_binding_bytes: u64::MAX, ..Tier::BASE };
-    let info = describe(&header, tier, &load_options(device)?);
+    let info = describe(&header, tier, &options);
     let mut metadata = Map::new();
     let mut text = format!("GGUF version {}, {} tensors, {} bytes\n", header.version, header.tensors.len(), header.file_len);
     for (key, value) in header.metadata.iter() {

@@ -16,7 +16,7 @@ use crate::host::{self, System, read_json, read_text};
 use rivulet::engine::Host;
 
 fn open(path: &Path) -> Result<(Header, Tokenizer)> {
-    let (mut header, _) = host::open(path)?;
+    let (mut header, _) = host::open(path, None)?;
     let tokenizer = Tokenizer::from_metadata(&mut header.metadata)?;
     Ok((header, tokenizer))
 }

@@ -21,6 +21,7 @@ export type {
   Precision,
   Progress,
   Prompt,
+  Quantize,
   Run,
   SourceOptions,
   Support,

@@ -42,6 +42,7 @@ const LOAD = {
   contextLength: A_COUNT,
   kvType: ONE_OF("f32", "f16"),
   precision: ONE_OF("exact", "fast"),
+  quantize: ONE_OF("q8_0", "q4_0", "none"),
   tier: A_STRING,
   autotune: A_BOOLEAN,
   template: A_STRING,

@@ -11,11 +11,18 @@ export type KvType = "f32" | "f16";
  */
 export type Precision = "exact" | "fast";
 
+/** What weights in safetensors become while they load. */
+export type Quantize = "q8_0" | "q4_0" | "none";
+
 /**
  * Where a model comes from: an `http(s)` address, `hf://org/repo/file.gguf` (a revision may follow the repository:
  * `hf://org/repo@revision/file.gguf`), a File or Blob, the pieces of one file in order, a stream, or bytes in memory.
  *
  * A split GGUF model (`NAME-00001-of-00003.gguf`): the address of any of its files, an array of all addresses, or all Files or Blobs.
+ *
+ * A directory of safetensors as Hugging Face publishes them (`config.json`, `tokenizer.json`, `.safetensors` files): its address with
+ * `/` at the end, that of its `config.json`, `hf://org/repo`, an array of the addresses of its files, or its Files, as
+ * `<input webkitdirectory>` gives them.
  */
 export type ModelSource =
   | string
@@ -70,6 +77,11 @@ export interface LoadOptions extends SourceOptions {
   kvType?: KvType;
   /** Whether activations may be rounded to eight bits; `exact` by default. */
   precision?: Precision;
+  /**
+   * What weights in safetensors become while they load: eight bits (`q8_0`, the default) or four (`q4_0`) with a scale for each 32, or
+   * what they are in the files (`none`). Weights in GGUF have their format: there it is `bad-option`.
+   */
+  quantize?: Quantize;
   /** Forces a device tier (`base`, `f16`, `subgroup`, `cpu`, …), for tests and measurements. */
   tier?: string;
   /**

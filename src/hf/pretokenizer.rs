@@ -1,0 +1,99 @@
+//! Which of GGUF's pre-tokenizers a `tokenizer.json` has: it spells out the steps, GGUF has names for them.
+
+use serde_json::Value;
+
+use crate::err;
+use crate::error::Result;
+
+/// The steps, one a line, as [`steps`] writes them, and the names: as it is, with normalization to NFC before it, and with whole
+/// pieces that are tokens left unmerged (`ignore_merges`). Empty where there is no such name.
+const KNOWN: &[(&str, [&str; 3])] = &[
+    ("gpt2", ["gpt-2", "olmo", ""]),
+    ("digits\ngpt2", ["smollm", "command-r", ""]),
+    (
+        r"split (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+        ["dbrx", "", "llama-bpe"],
+    ),
+    (
+        r"split (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+        ["bailingmoe", "qwen2", ""],
+    ),
+    (
+        r"split (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+        ["", "qwen35", ""],
+    ),
+    (
+        r"split [^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+        ["", "", "gpt-4o"],
+    ),
+    (
+        r"split [^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+        ["", "", "tekken"],
+    ),
+    (
+        "split \\p{N}{1,3}\nsplit [\u{4e00}-\u{9fa5}\u{3040}-\u{309f}\u{30a0}-\u{30ff}]+\nsplit [!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+        ["deepseek-v3", "", ""],
+    ),
+];
+
+/// GGUF's name of a byte-level tokenizer's steps.
+///
+/// # Errors
+/// `unsupported-tokenizer` with the steps, where they are none that has a name.
+pub(super) fn name(normalizer: &Value, pre_tokenizer: &Value, ignore_merges: bool) -> Result<&'static str> {
+    let composed = match normalizer.get("type").and_then(Value::as_str) {
+        None => false,
+        Some("NFC") => true,
+        // None of several is none.
+        Some("Sequence") if normalizer["normalizers"].as_array().is_some_and(Vec::is_empty) => false,
+        Some(other) => {
+            return Err(err!(
+                UnsupportedTokenizer,
+                "tokenizer.json: expected no normalizer, or NFC, before bytes, found {other:.50}"
+            ));
+        }
+    };
+    let mut lines = Vec::new();
+    steps(pre_tokenizer, &mut lines)?;
+    let steps = lines.join("\n");
+    let column = if ignore_merges { 2 } else { usize::from(composed) };
+    let found = KNOWN.iter().find(|(known, _)| *known == steps).map(|(_, names)| names[column]);
+    found.filter(|name| !(name.is_empty() || composed && ignore_merges)).ok_or_else(|| {
+        err!(
+            UnsupportedTokenizer,
+            "tokenizer.json: its pre-tokenizer is none of those that have a name in GGUF: {steps:.300?}{}{}",
+            if composed { ", after NFC" } else { "" },
+            if ignore_merges { ", with ignore_merges" } else { "" }
+        )
+    })
+}
+
+/// What is done to a text before merging, one line a step.
+fn steps(value: &Value, lines: &mut Vec<String>) -> Result<()> {
+    let of = |key: &str| value.get(key);
+    let is = |key: &str| of(key) == Some(&Value::Bool(true));
+    let unknown = || err!(UnsupportedTokenizer, "tokenizer.json: the pre-tokenizer {:.200} is not supported", value.to_string());
+    match of("type").and_then(Value::as_str) {
+        Some("Sequence") => {
+            for step in of("pretokenizers").and_then(Value::as_array).ok_or_else(unknown)? {
+                steps(step, lines)?;
+            }
+        }
+        Some("ByteLevel") if !is("add_prefix_space") => {
+            if of("use_regex") != Some(&Value::Bool(false)) {
+                lines.push("gpt2".into());
+            }
+        }
+        Some("Digits") if is("individual_digits") => lines.push("digits".into()),
+        Some("Split") => {
+            let regex = value["pattern"]["Regex"].as_str().ok_or_else(unknown)?;
+            // Both keep what matches as pieces, and the whole text matches.
+            match (of("behavior").and_then(Value::as_str), is("invert")) {
+                (Some("Isolated"), false) | (Some("Removed"), true) => lines.push(format!("split {regex}")),
+                _ => return Err(unknown()),
+            }
+        }
+        _ => return Err(unknown()),
+    }
+    Ok(())
+}

@@ -12,7 +12,8 @@ const WG: u32 = 64;
 const ROW: u32 = 256;
 
 /// Leaves of a random word what makes a small finite number of it, whether it is read as f32, as two f16 or as scales and
-/// quants in any block format: of an f16's exponent only bit 1 may be set, so that it stays below 2^-12.
+/// quants in any block format whose scales are f16: of an f16's exponent only bit 1 may be set, so that it stays below 2^-12.
+/// Synthetic models have such formats; MXFP4's scales are exponents, which this leaves large.
 pub const SMALL: u32 = 0x8bff_8bff;
 
 /// What a buffer is filled with: `hash(j, seed) & mask | bits` as word j.

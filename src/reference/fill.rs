@@ -48,11 +48,12 @@ pub fn cases() -> Result<Vec<Case>> {
 mod tests {
     use super::*;
     use crate::quant;
+    use crate::tensor::Format;
 
-    /// Whatever format reads them, the weights are finite, small and not all the same.
+    /// Whatever format with f16 scales reads them, the weights are finite, small and not all the same.
     #[test]
     fn noise_is_small_in_every_format() {
-        for quant in &quant::TABLE {
+        for quant in quant::TABLE.iter().filter(|q| q.format != Format::MXFP4) {
             let (cols, bytes) = (2048, quant.gpu_row_bytes(2048));
             let mut memory = Memory::default();
             let buffer = memory.push(vec![0; bytes / 4]);

@@ -89,7 +89,7 @@ fn a_report_has_every_figure_and_the_right_counts() {
         assert!(row["dispatchesPerToken"].as_f64().unwrap() >= 4.0 * report.layers as f64);
     }
     // 64 tokens more of keys and values: 2 (k, v) × layers × heads × numbers × 2 bytes.
-    let each = 2 * u64::from(a.n_layers * a.n_kv_heads * a.head_dim) * 2;
+    let each = 2 * u64::from(a.layers.iter().map(|l| l.n_kv_heads).sum::<u32>() * a.head_dim) * 2;
     let bytes = |row: usize| rows[row]["bytesPerToken"].as_u64().unwrap();
     assert_eq!(bytes(0) - bytes(1), 64 * each);
     assert_eq!(bytes(1), report.weight_bytes_per_token + (1 + 9 / 2) * each);

@@ -19,7 +19,27 @@ use rivulet::sample::SamplingOptions;
 use rivulet::tensor::{Format, Tier};
 
 /// Tiny models with f16 weights, which both references hold exactly.
-const FIXTURES: [&str; 7] = ["llama-spm", "llama3-rope-tied", "gemma3", "mistral", "q-qwen3", "lfm2", "qwen35"];
+const FIXTURES: [&str; 19] = [
+    "llama-spm",
+    "llama3-rope-tied",
+    "mistral",
+    "smollm3-nope",
+    "qwen2",
+    "q-qwen3",
+    "qwen3",
+    "gemma1",
+    "gemma2",
+    "gemma3",
+    "phi2",
+    "phi3-longrope",
+    "gpt2",
+    "starcoder2",
+    "stablelm",
+    "olmo2",
+    "granite",
+    "lfm2",
+    "qwen35",
+];
 
 const TINY: f32 = 1e-3;
 const REAL: f32 = 5e-3;

@@ -149,5 +149,6 @@ async fn time(gpu: &Gpu, buffers: &Buffers, recording: &Recording, host: &dyn Ho
 pub(super) fn key(plan: &Plan) -> String {
     let (a, tier) = (&plan.architecture, plan.options.tier.name());
     let formats: Vec<String> = Role::ALL.iter().map(|role| plan.formats(*role)).collect();
-    format!("1 {tier} {}x{} {}x{}x{} {} {}", a.n_embd, a.n_ff, a.n_heads, a.n_kv_heads, a.head_dim, a.n_vocab, formats.join(" "))
+    let kv_heads = a.layers.iter().map(|layer| layer.n_kv_heads).max().unwrap_or(0);
+    format!("1 {tier} {}x{} {}x{kv_heads}x{} {} {}", a.n_embd, a.n_ff, a.n_heads, a.head_dim, a.n_vocab, formats.join(" "))
 }

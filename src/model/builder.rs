@@ -2,12 +2,14 @@
 //! implies, and where each goes.
 
 use super::Architecture;
-use super::layer::Linear;
+use super::architecture::HalfNorms;
+use super::layer::{Linear, NormWeights, Norms};
 use super::plan::{Chunk, Group, PlanOptions, SPARE_BLOCKS, Slot, Upload, UploadKind};
 use crate::err;
 use crate::error::Result;
 use crate::gguf::Header;
 use crate::kernels::attention::KV_BLOCK;
+use crate::kernels::norm::NormKind;
 use crate::kernels::{BINDING_ALIGNMENT, Binding, BufferId, BufferSpec, Matrix};
 use crate::quant;
 
@@ -119,10 +121,30 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Matrices of `cols` weights a row, one after another in a buffer of their own.
-    pub fn linear(&mut self, label: String, cols: u32, parts: &[(String, u32)]) -> Result<Linear> {
-        let whole = |(name, rows): &(String, u32)| vec![Rows::all(name.clone(), *rows)];
-        self.rows(label, cols, &parts.iter().map(whole).collect::<Vec<_>>())
+    /// Whether the file has this tensor.
+    pub fn has(&self, name: &str) -> bool {
+        self.header.tensors.iter().any(|t| t.name == name)
+    }
+
+    /// The weights of a norm of `len` numbers, and its bias where it is a LayerNorm and the file has one.
+    pub fn norm(&mut self, name: &str, kind: NormKind, len: u32) -> Result<NormWeights> {
+        let weights = self.vector(&format!("{name}.weight"), len)?;
+        let bias = format!("{name}.bias");
+        let bias = (kind == NormKind::Layer && self.has(&bias)).then(|| self.vector(&bias, len)).transpose()?;
+        Ok(NormWeights { weights, bias })
+    }
+
+    /// The norms around half a block.
+    pub fn norms(&mut self, a: &Architecture, names: &HalfNorms, layer: u32) -> Result<Norms> {
+        let mut norm = |name: Option<&str>| {
+            name.map(|name| self.norm(&format!("blk.{layer}.{name}"), a.norm.kind, a.n_embd)).transpose()
+        };
+        Ok(Norms { before: norm(names.before)?, added: norm(names.added)?, after: norm(names.after)? })
+    }
+
+    /// Matrices of `cols` weights a row, one after another in a buffer of their own, and their biases where the file has them.
+    pub fn linear(&mut self, label: String, cols: u32, parts: &[Rows]) -> Result<Linear> {
+        self.rows(label, cols, &parts.iter().map(|part| vec![part.clone()]).collect::<Vec<_>>())
     }
 
     /// As [`Self::linear`], each matrix put together from runs of rows, all in one format.
@@ -154,7 +176,25 @@ impl<'a> Builder<'a> {
         }
         self.buffers[buffer.0 as usize].bytes = offset;
         self.within_binding(buffer)?;
-        Ok(Linear { matrices, exact: false })
+        Ok(Linear { matrices, bias: self.biases(parts)?, exact: false })
+    }
+
+    /// The biases of whole matrices, one after another; zeros (as buffers are made) where one has none and another has.
+    fn biases(&mut self, parts: &[Vec<Rows>]) -> Result<Option<Binding>> {
+        let name = |part: &Rows| part.name.strip_suffix("weight").map(|name| format!("{name}bias"));
+        let names: Vec<_> = parts.iter().flatten().map(|part| name(part).filter(|name| part.rows == part.of && self.has(name))).collect();
+        if names.iter().all(Option::is_none) {
+            return Ok(None);
+        }
+        let start = self.small.next_multiple_of(BINDING_ALIGNMENT);
+        self.small = start;
+        for (part, name) in parts.iter().flatten().zip(names) {
+            match name {
+                Some(name) => self.append(&name, part.rows)?,
+                None => self.small += u64::from(part.rows) * 4,
+            }
+        }
+        Ok(Some(Binding::read(self.small_id, start, self.small - start)))
     }
 
     /// A matrix in as few buffers as the binding limit allows.
@@ -184,9 +224,8 @@ impl<'a> Builder<'a> {
     pub fn groups(&mut self, a: &Architecture) -> Result<Vec<Group>> {
         let blocks = self.options.context_length / KV_BLOCK;
         let mut groups: Vec<Group> = Vec::new();
-        for layer in 0..a.n_layers {
-            let window = a.window_of(layer);
-            if a.recurrent(layer).is_some() || groups.iter().any(|g| g.window == window) {
+        for window in a.attentions(self.options.kv).map(|shape| shape.window) {
+            if groups.iter().any(|g| g.window == window) {
                 continue;
             }
             // A windowed group needs what one pass sees: the window before its first token, and the pass itself.

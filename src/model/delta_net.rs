@@ -3,12 +3,13 @@
 
 use super::Architecture;
 use super::builder::{Builder, Rows};
-use super::forward::{Pass, STORE};
-use super::layer::Linear;
+use super::forward::Pass;
+use super::layer::{Linear, Norms};
 use super::plan::Slot;
 use crate::error::Result;
 use crate::kernels::Binding;
 use crate::kernels::delta_net::{self, delta_net};
+use crate::kernels::matvec::Epilogue;
 use crate::kernels::short_conv::{self, short_conv};
 use crate::kernels::tuning::Role;
 
@@ -17,7 +18,7 @@ use crate::kernels::tuning::Role;
 pub(super) struct DeltaNet {
     net: delta_net::DeltaNet,
     conv: short_conv::ShortConv,
-    norm: Binding,
+    pub norms: Norms,
     pub in_proj: Linear,
     conv_weights: Binding,
     past: Slot,
@@ -46,19 +47,19 @@ impl DeltaNet {
         Ok(Self {
             net,
             conv,
-            norm: b.vector(&name("attn_norm.weight"), a.n_embd)?,
+            norms: b.norms(a, &a.attention_norms, index)?,
             in_proj: Linear { exact: true, ..b.rows(name("in_proj"), a.n_embd, &in_proj)? },
             conv_weights: b.table(&name("ssm_conv1d.weight"), &[conv.taps, conv.channels])?,
             past: b.slot(name("past of the convolution"), conv.past_len() * 4)?,
             of_heads: Binding { bytes: net.of_heads_len() * 4, ..of_heads },
             memory: b.slot(name("memory"), net.memory_len() * 4)?,
-            out: b.linear(name("ssm_out"), net.values(), &[(name("ssm_out.weight"), a.n_embd)])?,
+            out: b.linear(name("ssm_out"), net.values(), &[Rows::all(name("ssm_out.weight"), a.n_embd)])?,
         })
     }
 
     /// q, k, v, z, b and alpha.
     pub fn project(&self, p: &mut Pass<'_>) -> Result<()> {
-        p.normed(Role::Qkv, &self.in_proj, self.norm, p.plan.ids.qkv, STORE)
+        p.normed(Role::Qkv, &self.in_proj, &self.norms, p.plan.ids.qkv, Epilogue::STORE)
     }
 
     pub fn inner(&self, p: &mut Pass<'_>) -> Result<()> {
@@ -88,7 +89,7 @@ impl DeltaNet {
     }
 
     pub fn outer(&self, p: &mut Pass<'_>) -> Result<()> {
-        p.add(Role::Out, &self.out, p.plan.ids.att, None)
+        p.add(Role::Out, &self.out, p.plan.ids.att, &self.norms)
     }
 }
 

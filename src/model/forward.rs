@@ -10,20 +10,18 @@
 //! | down matvec + residual | down matmul + residual |
 //!
 //! Where a family norms what attention or feed-forward adds (Gemma), the matrix stores into `xn` and a norm adds it on. In
-//! decode on a GPU that norm is the next matvec's to do; only the last one is a dispatch.
+//! decode on a GPU that norm is the next matvec's to do; only the last one is a dispatch. LayerNorms are dispatches in decode, too.
 
-use super::layer::Linear;
+use super::layer::{Linear, NormWeights, Norms};
 use super::plan::{Chunk, Ids, Plan, Slot};
 use crate::error::Result;
 use crate::kernels::embed::{self, Rows, embed};
 use crate::kernels::matmul::{self, matmul};
 use crate::kernels::matvec::{self, Added, Epilogue, matvec};
-use crate::kernels::norm::{self, Into, Norm, NormKind, norm};
+use crate::kernels::norm::{self, Into, NormKind, norm};
 use crate::kernels::tuning::{MatvecChoice, Role};
 use crate::kernels::{Binding, Matrix, Recording};
 use crate::tensor::Tier;
-
-pub(super) const STORE: Epilogue = Epilogue::STORE;
 
 /// A recording while it is put together: where the residual stream is, and how a matrix is multiplied.
 pub(super) struct Pass<'a> {
@@ -37,8 +35,10 @@ pub(super) struct Pass<'a> {
     x: Slot,
     /// Where the next matvec that adds to the stream leaves it.
     other: Slot,
-    /// The weights of a norm of `xn` that is still to be added.
-    pending: Option<Binding>,
+    /// The norm of `xn` that is still to be added.
+    pending: Option<NormWeights>,
+    /// Whose result on the stream, as it is now, lies in `xn`: a parallel residual with one norm norms once.
+    in_xn: Option<NormWeights>,
 }
 
 impl<'a> Pass<'a> {
@@ -47,68 +47,110 @@ impl<'a> Pass<'a> {
     fn decode(plan: &'a Plan, positions: u32) -> Self {
         let Ids { x, x_other, .. } = plan.ids;
         let (x, other) = if plan.defers_norms() { (x_other, x) } else { (x, x_other) };
-        Self { plan, recording: Recording::default(), tokens: 1, positions: Some(positions), x, other, pending: None }
+        Self { plan, recording: Recording::default(), tokens: 1, positions: Some(positions), x, other, pending: None, in_xn: None }
     }
 
     fn prefill(plan: &'a Plan, tokens: u32) -> Self {
         let Ids { x, x_other: other, .. } = plan.ids;
-        Self { plan, recording: Recording::default(), tokens, positions: None, x, other, pending: None }
+        Self { plan, recording: Recording::default(), tokens, positions: None, x, other, pending: None, in_xn: None }
     }
 
     fn embed(&mut self) -> Result<()> {
         let plan = self.plan;
-        for Chunk { first_row, matrix } in &plan.embedding {
-            let (state, ids) = (plan.ids.state.read(), plan.ids.ids.read());
-            let io = embed::Io { state, ids, rows: Rows::Tokens, add: false, x: self.x.write(), tokens: self.tokens };
-            self.recording.push(embed(plan.options.tier, *matrix, *first_row, plan.architecture.embedding_scale, io)?);
+        let tokens = plan.embedding.iter().map(|chunk| (chunk, Rows::Tokens, plan.architecture.embedding_scale));
+        let positions = plan.positions.iter().map(|chunk| (chunk, Rows::Positions, 1.0));
+        for (Chunk { first_row, matrix }, rows, scale) in tokens.chain(positions) {
+            let (state, ids, add) = (plan.ids.state.read(), plan.ids.ids.read(), rows != Rows::Tokens);
+            let io = embed::Io { state, ids, rows, add, x: self.x.write(), tokens: self.tokens };
+            self.recording.push(embed(plan.options.tier, *matrix, *first_row, scale, io)?);
         }
         Ok(())
     }
 
-    /// `y = epilogue(m · norm(stream))`
-    pub fn normed(&mut self, role: Role, m: &Linear, weights: Binding, y: Slot, epilogue: Epilogue) -> Result<()> {
-        if self.positions.is_none() {
-            self.norm(self.x.read(), weights, self.plan.ids.xn.write(), Into::Store)?;
-            return self.matmul(m, self.plan.ids.xn.read(), y.write(), epilogue);
-        }
+    /// `y = epilogue(m · norm(stream))`. Decode leaves an RMS norm to the matvec.
+    pub fn normed(&mut self, role: Role, m: &Linear, norms: &Norms, y: Slot, epilogue: Epilogue) -> Result<()> {
+        let folds = self.positions.is_some() && self.plan.architecture.norm.kind == NormKind::Rms && self.in_xn.is_none();
+        let Some(norm) = norms.before.filter(|_| folds) else {
+            let x = self.normed_input(norms)?;
+            return self.multiply(role, m, x, y, epilogue);
+        };
         let (x, pending) = (self.x, self.pending.take());
-        let added = pending.map(|weights| Added { d: self.plan.ids.xn.read(), weights, sum: self.other.write() });
+        let added = pending.map(|n| Added { d: self.plan.ids.xn.read(), weights: n.weights, sum: self.other.write() });
         if added.is_some() {
             std::mem::swap(&mut self.x, &mut self.other);
         }
-        self.matvec(role, m, x.read(), Some(weights), added, y.write(), epilogue)
+        self.matvec(role, m, x.read(), Some(norm.weights), added, y.write(), epilogue)
     }
 
-    /// `stream += m · input`, normed first where the family does.
-    pub fn add(&mut self, role: Role, m: &Linear, input: Slot, post: Option<Binding>) -> Result<()> {
-        let (y, epilogue) = match post {
-            Some(_) => (self.plan.ids.xn, STORE),
-            None => (self.x, Epilogue::RESIDUAL),
-        };
-        match self.positions {
-            Some(_) => self.matvec(role, m, input.read(), None, None, y.write(), epilogue)?,
-            None => self.matmul(m, input.read(), y.write(), epilogue)?,
+    /// Where the normed stream lies, for whatever reads it as it is. Within a block it is normed once.
+    pub fn normed_input(&mut self, norms: &Norms) -> Result<Slot> {
+        self.settle()?;
+        let Some(norm) = norms.before else { return Ok(self.x) };
+        if self.in_xn != Some(norm) {
+            self.norm(self.x.read(), &norm, self.plan.ids.xn.write(), Into::Store)?;
+            self.in_xn = Some(norm);
         }
-        match post {
-            Some(_) if self.positions.is_some() && self.plan.defers_norms() => self.pending = post,
-            Some(weights) => self.norm(self.plan.ids.xn.read(), weights, self.x.write(), Into::Add)?,
+        Ok(self.plan.ids.xn)
+    }
+
+    /// `stream += m · input`, with the norms that the family has around it.
+    pub fn add(&mut self, role: Role, m: &Linear, input: Slot, norms: &Norms) -> Result<()> {
+        let (y, epilogue) = match norms.added {
+            Some(_) => (self.plan.ids.xn, Epilogue::STORE),
+            None => (self.x, Epilogue::Residual { scale: self.plan.architecture.residual_scale }),
+        };
+        self.multiply(role, m, input, y, epilogue)?;
+        self.added(norms)
+    }
+
+    /// What is left to do when a half's result is in the stream, or in `xn` where it is normed before it is added.
+    pub fn added(&mut self, norms: &Norms) -> Result<()> {
+        self.in_xn = None;
+        match norms.added {
+            Some(norm) if self.positions.is_some() && self.plan.defers_norms() => self.pending = Some(norm),
+            Some(norm) => self.norm(self.plan.ids.xn.read(), &norm, self.x.write(), Into::Add)?,
             None => {}
         }
-        Ok(())
-    }
-
-    /// As if a half block had left this norm to be added.
-    pub fn pending(&mut self, post: Option<Binding>) {
-        if self.plan.defers_norms() {
-            self.pending = post;
+        match norms.after {
+            Some(norm) => self.norm_within(self.x, self.plan.architecture.n_embd, 0, self.plan.architecture.n_embd, &norm),
+            None => Ok(()),
         }
     }
 
+    /// As if a half block had left its norm to be added.
+    pub fn pending(&mut self, norms: &Norms) {
+        if self.plan.defers_norms() {
+            self.pending = norms.added;
+        }
+    }
+
+    /// Adds what is pending by a dispatch of its own.
+    fn settle(&mut self) -> Result<()> {
+        match self.pending.take() {
+            Some(norm) => self.norm(self.plan.ids.xn.read(), &norm, self.x.write(), Into::Add),
+            None => Ok(()),
+        }
+    }
+
+    /// The stream as the head reads it: normed already, unless the head's matvec does that.
     fn finish(mut self) -> Result<Recording> {
-        if let Some(weights) = self.pending.take() {
-            self.norm(self.plan.ids.xn.read(), weights, self.x.write(), Into::Add)?;
+        self.settle()?;
+        if !self.plan.head_norms() {
+            let norm = self.plan.output_norm;
+            self.norm(self.x.read(), &norm, self.plan.ids.xn.write(), Into::Store)?;
         }
         Ok(self.recording)
+    }
+
+    /// `y = epilogue(m · x)`
+    pub fn multiply(&mut self, role: Role, m: &Linear, x: Slot, y: Slot, epilogue: Epilogue) -> Result<()> {
+        if self.positions.is_some() {
+            return self.matvec(role, m, x.read(), None, None, y.write(), epilogue);
+        }
+        let io =
+            matmul::Io { state: self.plan.ids.state.read(), x: x.read(), bias: m.bias, y: y.write(), tokens: self.tokens };
+        self.recording.extend(matmul(self.tier_of(m), &m.matrices, io, epilogue)?);
+        Ok(())
     }
 
     #[allow(clippy::too_many_arguments)] // they are the kernel's
@@ -123,8 +165,8 @@ impl<'a> Pass<'a> {
         epilogue: Epilogue,
     ) -> Result<()> {
         let plan = self.plan;
-        let norm = norm.map(|weights| (weights, plan.architecture.norm_eps));
-        let io = matvec::Io { state: plan.ids.state.read(), x, last_row: false, norm, bias: None, added, y };
+        let norm = norm.map(|weights| (weights, plan.architecture.norm.eps));
+        let io = matvec::Io { state: plan.ids.state.read(), x, last_row: false, norm, bias: m.bias, added, y };
         self.recording.push(matvec(self.tier_of(m), plan.tuning.get(role), &m.matrices, io, epilogue)?);
         Ok(())
     }
@@ -135,18 +177,22 @@ impl<'a> Pass<'a> {
         if m.exact { Tier { f16: false, packed_dot: false, ..tier } } else { tier }
     }
 
-    fn matmul(&mut self, m: &Linear, x: Binding, y: Binding, epilogue: Epilogue) -> Result<()> {
-        let io = matmul::Io { state: self.plan.ids.state.read(), x, bias: None, y, tokens: self.tokens };
-        self.recording.extend(matmul(self.tier_of(m), &m.matrices, io, epilogue)?);
-        Ok(())
+    fn norm(&mut self, a: Binding, norm: &NormWeights, out: Binding, into: Into) -> Result<()> {
+        let cols = self.plan.architecture.n_embd;
+        self.norm_rows(a, norm, out, (cols, 0, cols), into)
     }
 
-    fn norm(&mut self, a: Binding, weights: Binding, out: Binding, into: Into) -> Result<()> {
-        let (plan, cols) = (self.plan, self.plan.architecture.n_embd);
-        let (state, tokens) = (plan.ids.state.read(), self.tokens);
-        let io = norm::Io { state, a, weights, bias: None, out, offset: 0, stride: cols, tokens, cols };
-        let rms = Norm { kind: NormKind::Rms, eps: plan.architecture.norm_eps };
-        self.recording.push(norm(plan.options.tier, io, rms, into)?);
+    /// Norms `len` numbers in place, from `offset` on in each row of `stride`.
+    pub fn norm_within(&mut self, rows: Slot, stride: u32, offset: u32, len: u32, norm: &NormWeights) -> Result<()> {
+        self.norm_rows(rows.read(), norm, rows.write(), (stride, offset, len), Into::InPlace)
+    }
+
+    fn norm_rows(&mut self, a: Binding, n: &NormWeights, out: Binding, row: (u32, u32, u32), into: Into) -> Result<()> {
+        let (plan, tokens) = (self.plan, self.tokens);
+        let (stride, offset, cols) = row;
+        let NormWeights { weights, bias } = *n;
+        let io = norm::Io { state: plan.ids.state.read(), a, weights, bias, out, offset, stride, tokens, cols };
+        self.recording.push(norm(plan.options.tier, io, plan.architecture.norm, into)?);
         Ok(())
     }
 }
@@ -202,21 +248,27 @@ impl Plan {
         Ok(pass.recording)
     }
 
+    /// Whether the head's matvec norms the stream itself.
+    fn head_norms(&self) -> bool {
+        self.architecture.norm.kind == NormKind::Rms
+    }
+
     /// The last token's logits.
     pub fn head(&self) -> Result<Recording> {
+        let (a, folds) = (&self.architecture, self.head_norms());
         let mut r = Recording::default();
         for Chunk { first_row, matrix } in &self.head {
-            let y = Binding::read_write(self.ids.logits.id, u64::from(*first_row) * 4, u64::from(matrix.rows) * 4);
+            let span = |b: Binding| Binding { offset: b.offset + u64::from(*first_row) * 4, bytes: u64::from(matrix.rows) * 4, ..b };
             let io = matvec::Io {
                 state: self.ids.state.read(),
-                x: self.ids.x.read(),
+                x: if folds { self.ids.x.read() } else { self.ids.xn.read() },
                 last_row: true,
-                norm: Some((self.output_norm, self.architecture.norm_eps)),
-                bias: None,
+                norm: folds.then_some((self.output_norm.weights, a.norm.eps)),
+                bias: self.head_bias.map(span),
                 added: None,
-                y,
+                y: span(self.ids.logits.write()),
             };
-            let epilogue = Epilogue::Store { softcap: self.architecture.logit_softcap, scale: 1.0 };
+            let epilogue = Epilogue::Store { softcap: a.logit_softcap, scale: a.logit_scale };
             r.push(matvec(self.options.tier, self.tuning.head, &[*matrix], io, epilogue)?);
         }
         Ok(r)

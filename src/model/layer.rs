@@ -23,8 +23,25 @@ use crate::kernels::{Binding, Matrix};
 pub(super) struct Linear {
     /// One after another in one buffer; so are their results.
     pub matrices: Vec<Matrix>,
+    /// What is added to the products of all of them, in order.
+    pub bias: Option<Binding>,
     /// Whether products are made in f32 on every device, since what comes of them is remembered and errors with it.
     pub exact: bool,
+}
+
+/// Where the numbers of a norm lie.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct NormWeights {
+    pub weights: Binding,
+    pub bias: Option<Binding>,
+}
+
+/// The norms around half a block; see [`HalfNorms`](super::architecture::HalfNorms).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Norms {
+    pub before: Option<NormWeights>,
+    pub added: Option<NormWeights>,
+    pub after: Option<NormWeights>,
 }
 
 /// What mixes the tokens.
@@ -57,6 +74,11 @@ impl Layer {
     /// The whole block.
     pub fn play(&self, p: &mut Pass<'_>) -> Result<()> {
         self.mixer.inner(p)?;
+        if p.plan.architecture.parallel {
+            self.ffn.inner(p)?;
+            self.mixer.outer(p)?;
+            return self.ffn.outer(p);
+        }
         self.mixer.outer(p)?;
         self.ffn.inner(p)?;
         self.ffn.outer(p)
@@ -66,12 +88,12 @@ impl Layer {
     pub fn play_role(&self, p: &mut Pass<'_>, role: Role) -> Result<()> {
         match (role, &self.mixer, &self.ffn) {
             (Role::Qkv, mixer, _) => {
-                p.pending(mixer.post_norm());
+                p.pending(mixer.norms());
                 mixer.project(p)
             }
             (Role::Out, mixer, _) => mixer.outer(p),
             (Role::GateUp, mixer, Ffn::Dense(dense)) => {
-                p.pending(mixer.post_norm());
+                p.pending(mixer.norms());
                 dense.inner(p)
             }
             (Role::Down, _, ffn) => ffn.outer(p),
@@ -137,10 +159,11 @@ impl Mixer {
         }
     }
 
-    fn post_norm(&self) -> Option<Binding> {
+    fn norms(&self) -> &Norms {
         match self {
-            Self::Attention(attention) => attention.post_norm,
-            Self::ShortConv(_) | Self::DeltaNet(_) => None,
+            Self::Attention(attention) => &attention.norms,
+            Self::ShortConv(conv) => &conv.norms,
+            Self::DeltaNet(net) => &net.norms,
         }
     }
 }

@@ -7,25 +7,34 @@
 mod architecture;
 mod attention;
 mod builder;
+mod cohere;
 mod delta_net;
 mod dense;
+mod facts;
 mod forward;
-mod gemma3;
+mod gemma;
+mod gpt2;
+mod granite;
 mod layer;
 mod lfm2;
 mod llama;
+mod neox;
+mod olmo;
+mod phi;
 mod plan;
-mod qwen3;
+mod qwen;
 mod qwen_next;
 mod recurrence;
 mod rope;
 mod short_conv;
 pub mod synthetic;
 
-pub use architecture::{Architecture, Facts};
+pub use architecture::{Architecture, HalfNorms, LayerFacts, QkNorm};
+pub use facts::Facts;
 pub(crate) use plan::SPARE_BLOCKS;
 pub use plan::{Group, Ids, Plan, PlanOptions, Slot, Upload, UploadKind};
 pub use recurrence::{Recurrence, Recurrent};
+pub use rope::{Factors, RopeFrequencies, Yarn};
 
 use crate::err;
 use crate::error::Result;
@@ -35,10 +44,25 @@ use crate::gguf::Header;
 type Family = (&'static str, fn(&Facts<'_>) -> Result<Architecture>);
 
 /// Every family there is.
-const FAMILIES: [Family; 5] = [
-    ("llama", llama::read),
-    ("gemma3", gemma3::read),
-    ("qwen3", qwen3::read),
+const FAMILIES: [Family; 20] = [
+    ("llama", llama::llama),
+    ("smollm3", llama::smollm3),
+    ("qwen2", qwen::qwen2),
+    ("qwen3", qwen::qwen3),
+    ("gemma", gemma::gemma),
+    ("gemma2", gemma::gemma2),
+    ("gemma3", gemma::gemma3),
+    ("phi2", phi::phi2),
+    ("phi3", phi::phi3),
+    ("gpt2", gpt2::gpt2),
+    ("starcoder2", gpt2::starcoder2),
+    ("gptneox", neox::gptneox),
+    ("falcon", neox::falcon),
+    ("stablelm", neox::stablelm),
+    ("olmo2", olmo::olmo2),
+    ("granite", granite::granite),
+    ("command-r", cohere::command_r),
+    ("cohere2", cohere::cohere2),
     ("lfm2", lfm2::read),
     ("qwen35", qwen_next::qwen35),
 ];
@@ -61,7 +85,9 @@ pub fn read(header: &Header) -> Result<Architecture> {
         let names: Vec<&str> = families().collect();
         return Err(err!(UnsupportedArchitecture, "architecture {name:?} is not supported; supported are {}", names.join(", ")));
     };
-    let architecture = (family.1)(&Facts::new(header, name))?;
+    let facts = Facts::new(header, name);
+    let architecture = (family.1)(&facts)?;
+    facts.refuse_unasked()?;
     architecture.check()?;
     Ok(architecture)
 }

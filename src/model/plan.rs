@@ -2,14 +2,17 @@
 
 use std::ops::Range;
 
+use super::architecture::HalfNorms;
 use super::builder::Builder;
-use super::layer::Layer;
-use super::{Architecture, Recurrent, rope};
+use super::layer::{Layer, NormWeights};
+use super::rope::{self, Factors, RopeFrequencies};
+use super::{Architecture, Recurrent};
 use crate::err;
 use crate::error::Result;
 use crate::gguf::{Header, TensorInfo};
-use crate::kernels::attention::{AttentionShape, KV_BLOCK, KvType, SplitRule, Splits};
+use crate::kernels::attention::{KV_BLOCK, KvType, SplitRule, Splits};
 use crate::kernels::attention_decode::splits;
+use crate::kernels::norm::NormKind;
 use crate::kernels::sample::{SampleBuffers, sample};
 use crate::kernels::tuning::Tuning;
 use crate::kernels::{Binding, BufferId, BufferSpec, Matrix, Recording, state};
@@ -146,8 +149,11 @@ pub struct Plan {
     pub groups: Vec<Group>,
     pub(super) layers: Vec<Layer>,
     pub(super) embedding: Vec<Chunk>,
+    /// Rows of learned positions.
+    pub(super) positions: Vec<Chunk>,
     pub(super) head: Vec<Chunk>,
-    pub(super) output_norm: Binding,
+    pub(super) output_norm: NormWeights,
+    pub(super) head_bias: Option<Binding>,
 }
 
 /// Spare blocks of a windowed group's pool: how far a sequence can be rewound before its window must be computed again.
@@ -167,20 +173,22 @@ impl Plan {
         let groups = b.groups(a)?;
         let layers = (0..a.n_layers).map(|l| Layer::read(&mut b, a, l, &groups)).collect::<Result<Vec<_>>>()?;
         let embedding = b.chunks("token_embd.weight", a.n_vocab, a.n_embd)?;
+        let positions = match a.learned_positions {
+            true => b.chunks("position_embd.weight", a.context_length, a.n_embd)?,
+            false => Vec::new(),
+        };
         let head = if a.tied { embedding.clone() } else { b.chunks("output.weight", a.n_vocab, a.n_embd)? };
-        let output_norm = b.vector(a.output_norm, a.n_embd)?;
+        let output_norm = b.norm(a.output_norm, a.norm.kind, a.n_embd)?;
+        let head_bias = b.has("output.bias").then(|| b.vector("output.bias", a.n_vocab)).transpose()?;
 
         let rows = |width: u64| width * 4 * u64::from(options.max_prefill.max(1));
-        let shape = a.attention(0, options.kv);
-        let vocabulary = u64::from(a.n_vocab) * 4;
+        let qkv_len = a.attentions(options.kv).map(|shape| shape.qkv_len()).max().unwrap_or(0);
         let of_mixer = |len: fn(&Recurrent) -> u32| a.recurrence.as_ref().map_or(0, |r| u64::from(len(&r.mixer)));
+        let vocabulary = u64::from(a.n_vocab) * 4;
         let table = u64::from(context_length) * u64::from(a.rot_dim / 2) * 8;
-        let has_window = a.window > 0;
-        let parts = groups.iter().flat_map(|g| {
-            let shape = AttentionShape { window: g.window, ..shape };
-            bucket_ends(&options)
-                .into_iter()
-                .map(move |end| shape.parts_bytes(splits(options.tier, &shape, options.split_rule, end)))
+        let ends = bucket_ends(&options);
+        let parts = a.attentions(options.kv).flat_map(|shape| {
+            ends.iter().map(move |end| shape.parts_bytes(splits(options.tier, &shape, options.split_rule, *end)))
         });
         let parts = parts.max().unwrap_or(0);
         let [bias, counts, ring, blocks, candidates] = SampleBuffers::specs(options.tier, a.n_vocab);
@@ -199,7 +207,7 @@ impl Plan {
                 false => Slot::default(),
             },
             xn: b.slot("xn", rows(a.n_embd.into()))?,
-            qkv: b.slot("qkv", rows(shape.qkv_len().max(of_mixer(Recurrent::projected))))?,
+            qkv: b.slot("qkv", rows(qkv_len.max(of_mixer(Recurrent::projected))))?,
             conv: match a.recurrence.as_ref().map(|r| r.mixer) {
                 Some(Recurrent::DeltaNet { net, .. }) => {
                     b.slot("q, k and v out of the convolution", rows(net.channels().into()))?
@@ -216,13 +224,15 @@ impl Plan {
             gated: b.slot("gated", rows(a.n_ff.into()))?,
             small: Slot { id: b.small_id, bytes: b.small },
             rope_global: b.slot("rope", table)?,
-            rope_window: if has_window { b.slot("rope of windows", table)? } else { Slot::default() },
+            rope_window: if a.has_windows() { b.slot("rope of windows", table)? } else { Slot::default() },
             codebooks: b.codebooks,
         };
         let Builder { mut buffers, mut uploads, .. } = b;
         buffers[ids.small.id.0 as usize].bytes = ids.small.bytes;
         // A tensor that no kernel reads would silently be missing from the answer (a bias, a norm, an expert).
-        let unread = |(i, t): &(usize, &TensorInfo)| t.name != "rope_freqs.weight" && !uploads.iter().any(|u| u.tensor == *i);
+        let factors = architecture.rope_global.factors.tensors();
+        let unread =
+            |(i, t): &(usize, &TensorInfo)| !factors.contains(&t.name.as_str()) && !uploads.iter().any(|u| u.tensor == *i);
         if let Some((_, tensor)) = header.tensors.iter().enumerate().find(unread) {
             let (name, family) = (&tensor.name, &architecture.name);
             return Err(err!(
@@ -233,24 +243,21 @@ impl Plan {
         uploads.sort_by_key(|u| header.tensors[u.tensor].offset + u.rows.start);
         let tuning =
             Tuning::of(options.tier, architecture.n_embd, architecture.n_heads * architecture.head_dim, architecture.n_ff);
-        Ok(Self { architecture, options, tuning, buffers, uploads, ids, groups, layers, embedding, head, output_norm })
+        Ok(Self { architecture, options, tuning, buffers, uploads, ids, groups, layers, embedding, positions, head, output_norm, head_bias })
     }
 
     /// Up to how many positions each decode pass serves, ascending; the last serves the whole context. A pass for longer
     /// sequences has more splits of the keys, which shorter ones would pay for; one a layer group that splits no further has none.
     pub fn decode_buckets(&self) -> Vec<u32> {
-        let of_groups = |end: &u32| -> Vec<Splits> {
-            let shapes = self
-                .groups
-                .iter()
-                .map(|g| AttentionShape { window: g.window, ..self.architecture.attention(0, self.options.kv) });
-            shapes.map(|shape| splits(self.options.tier, &shape, self.options.split_rule, *end)).collect()
+        let shapes: Vec<_> = self.architecture.attentions(self.options.kv).collect();
+        let of_layers = |end: &u32| -> Vec<Splits> {
+            shapes.iter().map(|shape| splits(self.options.tier, shape, self.options.split_rule, *end)).collect()
         };
         let ends = bucket_ends(&self.options);
         let mut buckets: Vec<u32> = Vec::new();
         for end in ends {
             match buckets.last_mut() {
-                Some(last) if of_groups(last) == of_groups(&end) => *last = end,
+                Some(last) if of_layers(last) == of_layers(&end) => *last = end,
                 _ => buckets.push(end),
             }
         }
@@ -286,17 +293,20 @@ impl Plan {
 
     /// Which tensor divides the rope's frequencies, where there is one.
     pub fn rope_factors<'a>(&self, header: &'a Header) -> Option<&'a TensorInfo> {
-        self.architecture.rope_global.factors.then(|| header.tensor("rope_freqs.weight")).flatten()
+        header.tensor(self.architecture.rope_global.factors.tensor(self.options.context_length)?)
     }
 
     /// A strip of each rope table, for positions `start..start + positions`: (buffer, byte offset, words).
     pub fn rope_tables(&self, start: u32, positions: u32, factors: &[f32]) -> Vec<(BufferId, u64, Vec<u32>)> {
         let a = &self.architecture;
         let offset = u64::from(start) * u64::from(a.rot_dim / 2) * 8;
-        let mut tables =
-            vec![(self.ids.rope_global.id, offset, rope::table(&a.rope_global, a.rot_dim, start, positions, factors))];
-        if a.window > 0 {
-            tables.push((self.ids.rope_window.id, offset, rope::table(&a.rope_window, a.rot_dim, start, positions, &[])));
+        let table = |slot: Slot, rope: &RopeFrequencies| {
+            let factors = if rope.factors == Factors::None { &[] } else { factors };
+            (slot.id, offset, rope::table(rope, a.rot_dim, start, positions, factors))
+        };
+        let mut tables = vec![table(self.ids.rope_global, &a.rope_global)];
+        if a.has_windows() {
+            tables.push(table(self.ids.rope_window, &a.rope_window));
         }
         tables
     }
@@ -328,8 +338,10 @@ fn bucket_ends(options: &PlanOptions) -> Vec<u32> {
     ends.take_while(|end| *end < options.context_length).chain([options.context_length]).collect()
 }
 
-/// A CPU adapter dispatches for less than it costs to norm again in each workgroup. With codebooks the matvec would have one binding
-/// too many.
-fn defers_norms(architecture: &Architecture, options: &PlanOptions, codebooks: Option<Slot>) -> bool {
-    architecture.post_norms && !options.tier.cpu && codebooks.is_none()
+/// Only where the matvec behind each such norm norms the stream, too. A CPU adapter dispatches for less than it costs to norm again
+/// in each workgroup. With codebooks the matvec would have one binding too many.
+fn defers_norms(a: &Architecture, options: &PlanOptions, codebooks: Option<Slot>) -> bool {
+    let both = |norms: &HalfNorms| norms.before.is_some() && norms.added.is_some() && norms.after.is_none();
+    let folds = a.norm.kind == NormKind::Rms && both(&a.attention_norms) && both(&a.ffn_norms) && !a.parallel;
+    folds && !options.tier.cpu && codebooks.is_none()
 }

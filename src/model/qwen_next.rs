@@ -1,6 +1,7 @@
 //! Qwen 3.5 (dense) and what it shares with Qwen3-Next: gated delta nets in three of four layers; in the fourth attention
 //! with a gate, norms of q and k, and a part of each head rotated. Norm weights are stored as 1 + w, `ssm_a` as -exp(A_log).
 
+use super::architecture::{HalfNorms, QkNorm};
 use super::recurrence::Recurrence;
 use super::{Architecture, Facts};
 use crate::error::Result;
@@ -14,10 +15,10 @@ pub(super) fn qwen35(facts: &Facts<'_>) -> Result<Architecture> {
 fn hybrid(facts: &Facts<'_>, grouped: bool) -> Result<Architecture> {
     let mut a = facts.common()?;
     let layers = facts.recurrent_layers(a.n_layers)?;
-    a.recurrence = Some(Recurrence { mixer: facts.delta_net(grouped, a.norm_eps)?, layers });
+    a.recurrence = Some(Recurrence { mixer: facts.delta_net(grouped, a.norm.eps)?, layers });
     a.rope = Rope::Neox;
-    a.qk_norm = true;
+    a.qk_norm = QkNorm::Heads;
     a.attention_gate = true;
-    a.ffn_norm = "post_attention_norm.weight";
+    a.ffn_norms = HalfNorms::before("post_attention_norm");
     Ok(a)
 }

@@ -4,7 +4,6 @@
 use super::{Architecture, Facts};
 use crate::err;
 use crate::error::Result;
-use crate::gguf::{Array, Value};
 use crate::kernels::delta_net;
 use crate::kernels::short_conv::ShortConv;
 
@@ -103,41 +102,11 @@ impl Architecture {
 }
 
 impl Facts<'_> {
-    /// The key/value heads of each layer, where `attention.head_count_kv` says so for each; 0 where a layer has no attention.
-    pub(super) fn kv_heads_of_layers(&self) -> Result<Option<Vec<u32>>> {
-        let key = format!("{}.attention.head_count_kv", self.name);
-        let heads: Vec<i64> = match self.header.metadata.get(&key) {
-            Some(Value::Array(Array::U32(heads))) => heads.iter().map(|n| i64::from(*n)).collect(),
-            Some(Value::Array(Array::I32(heads))) => heads.iter().map(|n| i64::from(*n)).collect(),
-            Some(Value::Array(_)) => return Err(err!(BadFile, "metadata {key}: expected whole numbers")),
-            _ => return Ok(None),
-        };
-        let narrow = |n| u32::try_from(n).map_err(|_| err!(BadFile, "metadata {key}: expected no negative number, found {n}"));
-        heads.into_iter().map(narrow).collect::<Result<_>>().map(Some)
-    }
-
-    /// The key/value heads of those layers that have attention. Layers of different numbers are not supported.
-    pub(super) fn kv_heads(&self, n_heads: u32) -> Result<u32> {
-        let Some(layers) = self.kv_heads_of_layers()? else {
-            return Ok(self.u32("attention.head_count_kv")?.unwrap_or(n_heads));
-        };
-        let mut heads = layers.into_iter().filter(|n| *n > 0);
-        let first = heads.next().unwrap_or(n_heads);
-        match heads.find(|n| *n != first) {
-            Some(other) => {
-                let name = self.name;
-                Err(err!(UnsupportedArchitecture, "{name}: layers of {first} and of {other} key/value heads are not supported"))
-            }
-            None => Ok(first),
-        }
-    }
-
     /// Which layers have no attention: as `attention.recurrent_layers` says, else all but every n-th, n being
     /// `full_attention_interval`.
     pub(super) fn recurrent_layers(&self, n_layers: u32) -> Result<Vec<bool>> {
-        match self.header.metadata.array(&format!("{}.attention.recurrent_layers", self.name))? {
-            Some(Array::Bool(layers)) => Ok(layers.clone()),
-            Some(_) => Err(err!(BadFile, "metadata {}.attention.recurrent_layers: expected booleans", self.name)),
+        match self.per_layer("attention.recurrent_layers", n_layers)? {
+            Some(layers) => Ok(layers.into_iter().map(|flag| flag != 0).collect()),
             None => {
                 let interval = self.u32("full_attention_interval")?.unwrap_or(4).max(1);
                 Ok((1..=n_layers).map(|l| !l.is_multiple_of(interval)).collect())

@@ -17,6 +17,7 @@ use rivulet::kernels::attention::{KvType, SplitRule};
 use rivulet::model::{Plan, PlanOptions};
 use rivulet::sample::SamplingOptions;
 use rivulet::tensor::{Format, Tier};
+use serde_json::json;
 
 /// Tiny models with f16 weights, which both references hold exactly.
 const FIXTURES: [&str; 19] = [
@@ -57,9 +58,17 @@ fn compare(name: &str, got: &[f32], want: &[f32], tolerance: f32) -> f32 {
     worst
 }
 
+fn engine_of(path: &std::path::Path, kv: &str, tier: &str, context_length: Option<u64>) -> Engine {
+    let options = json!({ "kvType": kv, "autotune": false, "contextLength": context_length });
+    let source = MemorySource(std::fs::read(path).unwrap());
+    common::models::load(source, gpu(Some(tier)).unwrap(), &serde_json::from_value(options).unwrap()).unwrap()
+}
+
 /// Every golden row of a fixture; the largest difference.
 fn check_fixture(name: &str, golden: &Golden, kv: &str, tier: &str, tolerance: f32) -> f32 {
-    let mut engine = engine(&golden.file("model.gguf"), kv, Some(tier));
+    // Longrope: these goldens are of a context within that of the first training.
+    let short = golden.json["config"]["original_max_position_embeddings"].as_u64();
+    let mut engine = engine_of(&golden.file("model.gguf"), kv, tier, short);
     let mut worst = 0f32;
     for prompt in golden.json["prompts"].as_array().unwrap() {
         let ids = numbers(&prompt["ids"]);
@@ -110,6 +119,29 @@ fn quantised() -> Vec<Golden> {
         return vec![Golden::find("models/q-llama").expect("tests/data/models/q-llama")];
     }
     all
+}
+
+/// Longrope's factors are chosen by the context as it is loaded, and a long prompt needs the long ones.
+#[test]
+fn longrope_takes_the_long_factors_in_a_long_context() {
+    let found = Golden::find("models/phi3-longrope").filter(|g| g.file("model.gguf").is_file());
+    let Some(golden) = found else {
+        return skip("longrope_takes_the_long_factors_in_a_long_context", "phi3-longrope is only in the developers' fixtures");
+    };
+    let floats = common::read_f32(&golden.file("golden_longctx.f32"));
+    for tier in BASE_TIERS {
+        let mut engine = engine_of(&golden.file("model.gguf"), "f32", tier, Some(512));
+        for prompt in golden.json["long_context"]["prompts"].as_array().unwrap() {
+            let rows = logits_of(&mut engine, &numbers(&prompt["ids"]), true);
+            for row in prompt["logits"].as_array().unwrap() {
+                let pos = row["pos"].as_u64().unwrap() as usize;
+                let offset = row.get("transformers_offset").unwrap_or(&row["llamacpp_offset"]).as_u64().unwrap() as usize;
+                let want = &floats[offset..offset + rows[pos].len()];
+                let worst = compare(&format!("phi3-longrope {tier} {} at {pos}", prompt["name"]), &rows[pos], want, TINY);
+                println!("phi3-longrope {tier} {} at {pos}: {worst:.1e}", prompt["name"]);
+            }
+        }
+    }
 }
 
 #[test]

@@ -136,9 +136,8 @@ impl<'a> Builder<'a> {
 
     /// The norms around half a block.
     pub fn norms(&mut self, a: &Architecture, names: &HalfNorms, layer: u32) -> Result<Norms> {
-        let mut norm = |name: Option<&str>| {
-            name.map(|name| self.norm(&format!("blk.{layer}.{name}"), a.norm.kind, a.n_embd)).transpose()
-        };
+        let mut norm =
+            |name: Option<&str>| name.map(|name| self.norm(&format!("blk.{layer}.{name}"), a.norm.kind, a.n_embd)).transpose();
         Ok(Norms { before: norm(names.before)?, added: norm(names.added)?, after: norm(names.after)? })
     }
 
@@ -182,7 +181,8 @@ impl<'a> Builder<'a> {
     /// The biases of whole matrices, one after another; zeros (as buffers are made) where one has none and another has.
     fn biases(&mut self, parts: &[Vec<Rows>]) -> Result<Option<Binding>> {
         let name = |part: &Rows| part.name.strip_suffix("weight").map(|name| format!("{name}bias"));
-        let names: Vec<_> = parts.iter().flatten().map(|part| name(part).filter(|name| part.rows == part.of && self.has(name))).collect();
+        let names: Vec<_> =
+            parts.iter().flatten().map(|part| name(part).filter(|name| part.rows == part.of && self.has(name))).collect();
         if names.iter().all(Option::is_none) {
             return Ok(None);
         }

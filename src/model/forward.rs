@@ -47,7 +47,16 @@ impl<'a> Pass<'a> {
     fn decode(plan: &'a Plan, positions: u32) -> Self {
         let Ids { x, x_other, .. } = plan.ids;
         let (x, other) = if plan.defers_norms() { (x_other, x) } else { (x, x_other) };
-        Self { plan, recording: Recording::default(), tokens: 1, positions: Some(positions), x, other, pending: None, in_xn: None }
+        Self {
+            plan,
+            recording: Recording::default(),
+            tokens: 1,
+            positions: Some(positions),
+            x,
+            other,
+            pending: None,
+            in_xn: None,
+        }
     }
 
     fn prefill(plan: &'a Plan, tokens: u32) -> Self {
@@ -147,8 +156,7 @@ impl<'a> Pass<'a> {
         if self.positions.is_some() {
             return self.matvec(role, m, x.read(), None, None, y.write(), epilogue);
         }
-        let io =
-            matmul::Io { state: self.plan.ids.state.read(), x: x.read(), bias: m.bias, y: y.write(), tokens: self.tokens };
+        let io = matmul::Io { state: self.plan.ids.state.read(), x: x.read(), bias: m.bias, y: y.write(), tokens: self.tokens };
         self.recording.extend(matmul(self.tier_of(m), &m.matrices, io, epilogue)?);
         Ok(())
     }
@@ -258,7 +266,8 @@ impl Plan {
         let (a, folds) = (&self.architecture, self.head_norms());
         let mut r = Recording::default();
         for Chunk { first_row, matrix } in &self.head {
-            let span = |b: Binding| Binding { offset: b.offset + u64::from(*first_row) * 4, bytes: u64::from(matrix.rows) * 4, ..b };
+            let span =
+                |b: Binding| Binding { offset: b.offset + u64::from(*first_row) * 4, bytes: u64::from(matrix.rows) * 4, ..b };
             let io = matvec::Io {
                 state: self.ids.state.read(),
                 x: if folds { self.ids.x.read() } else { self.ids.xn.read() },

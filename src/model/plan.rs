@@ -243,7 +243,21 @@ impl Plan {
         uploads.sort_by_key(|u| header.tensors[u.tensor].offset + u.rows.start);
         let tuning =
             Tuning::of(options.tier, architecture.n_embd, architecture.n_heads * architecture.head_dim, architecture.n_ff);
-        Ok(Self { architecture, options, tuning, buffers, uploads, ids, groups, layers, embedding, positions, head, output_norm, head_bias })
+        Ok(Self {
+            architecture,
+            options,
+            tuning,
+            buffers,
+            uploads,
+            ids,
+            groups,
+            layers,
+            embedding,
+            positions,
+            head,
+            output_norm,
+            head_bias,
+        })
     }
 
     /// Up to how many positions each decode pass serves, ascending; the last serves the whole context. A pass for longer

@@ -72,8 +72,9 @@ impl RopeFrequencies {
     /// Error: `bad-file` for numbers that give no angles.
     pub(super) fn check(&self, family: &str) -> Result<()> {
         let yarn = self.yarn.unwrap_or(Yarn { original: 1, mix: 0.0, beta_fast: 1.0, beta_slow: 1.0 });
-        let positive =
-            [self.theta, self.linear_factor, self.magnitude, yarn.beta_fast, yarn.beta_slow].iter().all(|v| v.is_finite() && *v > 0.0);
+        let positive = [self.theta, self.linear_factor, self.magnitude, yarn.beta_fast, yarn.beta_slow]
+            .iter()
+            .all(|v| v.is_finite() && *v > 0.0);
         if !positive || !(0.0..=1.0).contains(&yarn.mix) || yarn.original == 0 || yarn.original > limit::CONTEXT {
             return Err(err!(BadFile, "{family} rope: expected a positive base, factors and context, found {self:?}"));
         }

@@ -14,6 +14,7 @@ use rivulet::engine::{
 };
 use rivulet::error::{Code, Error, Result};
 use rivulet::gpu::{Gpu, GpuOptions};
+use rivulet::kernels::attention::KvType;
 use rivulet::model::Architecture;
 use serde_json::{Value, json};
 
@@ -88,8 +89,8 @@ fn a_report_has_every_figure_and_the_right_counts() {
         assert!(row["readbacksPerToken"].as_f64().unwrap() <= 1.0);
         assert!(row["dispatchesPerToken"].as_f64().unwrap() >= 4.0 * report.layers as f64);
     }
-    // 64 tokens more of keys and values: 2 (k, v) × layers × heads × numbers × 2 bytes.
-    let each = 2 * u64::from(a.layers.iter().map(|l| l.n_kv_heads).sum::<u32>() * a.head_dim) * 2;
+    // 64 tokens more of keys and values, in f16.
+    let each = a.kv_bytes_per_position(KvType::F16);
     let bytes = |row: usize| rows[row]["bytesPerToken"].as_u64().unwrap();
     assert_eq!(bytes(0) - bytes(1), 64 * each);
     assert_eq!(bytes(1), report.weight_bytes_per_token + (1 + 9 / 2) * each);

@@ -4,7 +4,7 @@ use super::recurrence::Recurrence;
 use super::rope::RopeFrequencies;
 use crate::err;
 use crate::error::Result;
-use crate::kernels::attention::{AttentionShape, KvType, Rope};
+use crate::kernels::attention::{AttentionShape, KV_BLOCK, KvType, Rope};
 use crate::kernels::norm::Norm;
 use crate::kernels::parts::Activation;
 
@@ -148,6 +148,11 @@ impl Architecture {
     /// The attention of all layers that have it.
     pub(super) fn attentions(&self, kv: KvType) -> impl Iterator<Item = AttentionShape> {
         (0..self.n_layers).filter(|layer| self.recurrent(*layer).is_none()).map(move |layer| self.attention(layer, kv))
+    }
+
+    /// Bytes of keys and values that a position takes in all layers.
+    pub fn kv_bytes_per_position(&self, kv: KvType) -> u64 {
+        self.attentions(kv).map(|shape| shape.kv_block_bytes() / u64::from(KV_BLOCK)).sum()
     }
 
     /// Whether any layer has a window.

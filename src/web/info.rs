@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::error::Result;
 use crate::gguf::Header;
+use crate::kernels::attention::KvType;
 use crate::text::ChatTemplate;
 use crate::{model, quant};
 
@@ -72,7 +73,7 @@ impl ModelInfo {
             }
         }
         let kv_bytes_per_token = match model::read(header) {
-            Ok(a) => u64::from(a.n_layers) * u64::from(a.n_kv_heads) * u64::from(a.head_dim) * 2 * 4,
+            Ok(a) => a.kv_bytes_per_position(KvType::F32),
             Err(e) => {
                 unsupported.push(Unsupported { code: e.code.as_str(), message: e.message });
                 0

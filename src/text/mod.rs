@@ -14,6 +14,7 @@
 mod added;
 mod bpe;
 mod charsmap;
+mod guard;
 mod json;
 mod pretokenize;
 mod python;

@@ -2,8 +2,7 @@
 //!
 //! A template comes with a file, so it is hostile. It reaches nothing but the values it is given. minijinja's fuel pays
 //! for instructions and for the text and lists they make; what it does not count is counted here: printing containers
-//! (`python`, `json`), and what nests in its parser. One hole is left, for minijinja to close: `~` and `==` on a list
-//! that holds itself many times over (sixty times `{% set x = [x, x] %}`) visit it without paying.
+//! (`python`, `json`), what nests in its parser, and operations that visit all of a value (`guard`).
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::ValueKind;
@@ -11,7 +10,7 @@ use minijinja::{Environment, ErrorKind, UndefinedBehavior, Value};
 
 use super::strftime::DateTime;
 use super::tokenizer::Tokenizer;
-use super::{json, python};
+use super::{guard, json, python};
 use crate::err;
 use crate::error::{Error, Result};
 use crate::gguf::Metadata;
@@ -89,9 +88,7 @@ impl ChatTemplate {
         environment.add_filter("tojson", json::tojson);
         environment.add_filter("string", python::string);
         environment.add_filter("join", python::join);
-        environment.add_function("raise_exception", |message: String| -> Result<Value, minijinja::Error> {
-            Err(minijinja::Error::new(ErrorKind::InvalidOperation, message))
-        });
+        guard::add(&mut environment);
         let mut this = Self { environment, bos_token: None, eos_token: None };
         this.add(DEFAULT, source)?;
         Ok(this)
@@ -131,8 +128,8 @@ impl ChatTemplate {
         if source.len() > MAX_TEMPLATE_BYTES {
             return Err(err!(BadTemplate, "chat template: expected at most {MAX_TEMPLATE_BYTES} bytes, found {}", source.len()));
         }
-        check_tags(source)?;
-        self.environment.add_template_owned(name, without_generation_tags(source)).map_err(|e| bad_template(&e))
+        let source = guarded(&without_generation_tags(source))?;
+        self.environment.add_template_owned(name, source).map_err(|e| bad_template(&e))
     }
 
     /// Renders `messages`, a list of `{role, content, …}`, to the text of a prompt.
@@ -217,7 +214,7 @@ fn without_generation_tags(source: &str) -> String {
         let (before, tag) = rest.split_at(at);
         out.push_str(before);
         rest = tag;
-        let Some(end) = tag.find("%}") else { break };
+        let Some(end) = tag[2..].find("%}").map(|at| at + 2) else { break };
         let inner = &tag[2..end];
         let word = inner.trim_start_matches(['-', '+']).trim_end_matches(['-', '+']).trim();
         match word {
@@ -236,17 +233,19 @@ fn without_generation_tags(source: &str) -> String {
     out
 }
 
-/// Bounds what nests in the parser without being counted there: `elif`, and the tokens of each tag, counted generously: words, and characters that are neither in words nor in strings.
-fn check_tags(source: &str) -> Result<()> {
+/// The source with the filters of [`guard`] in it. Bounds what nests in the parser without being counted there: `elif`, and
+/// the tokens of each tag.
+fn guarded(source: &str) -> Result<String> {
     let mut rest = source;
     let (mut line, mut elifs) = (1, 0);
+    let mut insertions = Vec::new();
     while let Some(at) = rest.find(['{', '\n']) {
         let tag = &rest[at..];
         line += usize::from(tag.starts_with('\n'));
         rest = &tag[1..];
-        if tag.starts_with("{#") {
+        if let Some(comment) = tag.strip_prefix("{#") {
             // What a comment or a raw block holds is no tag, and must not hide one.
-            rest = skip(rest, rest.find("#}"), &mut line);
+            rest = skip(comment, comment.find("#}"), &mut line);
             continue;
         }
         if opens(tag, "raw") {
@@ -261,33 +260,29 @@ fn check_tags(source: &str) -> Result<()> {
         if elifs > MAX_ELIFS {
             return Err(err!(BadTemplate, "chat template: line {line}: expected at most {MAX_ELIFS} elif tags, found more"));
         }
-        let (mut tokens, mut in_word, mut quote) = (0, false, None);
-        let mut chars = tag[2..].char_indices();
-        while let Some((i, c)) = chars.next() {
-            rest = &tag[2 + i..];
-            line += usize::from(c == '\n');
-            match quote {
-                Some(_) if c == '\\' => _ = chars.next(),
-                Some(mark) if c == mark => quote = None,
-                Some(_) => {}
-                None if rest.starts_with(end) => break,
-                None => {
-                    let word = c.is_alphanumeric() || c == '_';
-                    let goes_on = c.is_whitespace() || (word && in_word);
-                    tokens += usize::from(!goes_on);
-                    in_word = word;
-                    quote = matches!(c, '"' | '\'').then_some(c);
-                }
-            }
-        }
-        if tokens > MAX_TAG_TOKENS {
+        let inner = &tag[2..];
+        let tag = guard::Tag::read(inner, end, source.len() - inner.len());
+        if tag.len() > MAX_TAG_TOKENS {
+            let found = tag.len();
             return Err(err!(
                 BadTemplate,
-                "chat template: line {line}: expected at most {MAX_TAG_TOKENS} tokens in a tag, found {tokens}"
+                "chat template: line {line}: expected at most {MAX_TAG_TOKENS} tokens in a tag, found {found}"
             ));
         }
+        tag.guard(*end == "%}", &mut insertions);
+        line += tag.lines;
+        rest = &inner[tag.length..];
     }
-    Ok(())
+    insertions.sort_by_key(|(at, _)| *at);
+    let mut out = String::with_capacity(source.len() + 16 * insertions.len());
+    let mut from = 0;
+    for (at, text) in insertions {
+        out.push_str(&source[from..at]);
+        out.push_str(text);
+        from = at;
+    }
+    out.push_str(&source[from..]);
+    Ok(out)
 }
 
 /// Whether a text starts with the block tag of this name.

@@ -20,7 +20,7 @@ use rivulet::tensor::{Format, Tier};
 use serde_json::json;
 
 /// Tiny models with f16 weights, which both references hold exactly.
-const FIXTURES: [&str; 19] = [
+const FIXTURES: [&str; 21] = [
     "llama-spm",
     "llama3-rope-tied",
     "mistral",
@@ -40,6 +40,8 @@ const FIXTURES: [&str; 19] = [
     "granite",
     "lfm2",
     "qwen35",
+    "lfm2-tiny",
+    "qwen35-tiny",
 ];
 
 const TINY: f32 = 1e-3;

@@ -293,13 +293,10 @@ fn bad_tensors_are_named() {
 #[test]
 fn formats_that_cannot_be_computed_are_read() {
     // inspect must be able to show such a file; the loader refuses it by quant::supported.
-    let header = whole(&small().zeros("x", Format::IQ2_XXS, &[256, 2]).bytes()).unwrap();
-    assert_eq!(header.tensor("x").unwrap().bytes, 132);
-    let error = rivulet::quant::supported(Format::IQ2_XXS).unwrap_err();
-    assert!(
-        error.code == Code::UnsupportedQuant && error.message.contains("IQ2_XXS") && error.message.contains("Q4_K"),
-        "{error}"
-    );
+    let header = whole(&small().zeros("x", Format::NVFP4, &[256, 2]).bytes()).unwrap();
+    assert_eq!(header.tensor("x").unwrap().bytes, 2 * 4 * 36);
+    let error = rivulet::quant::supported(Format::NVFP4).unwrap_err();
+    assert!(error.code == Code::UnsupportedQuant && error.message.contains("NVFP4") && error.message.contains("Q4_K"), "{error}");
 }
 
 /// FNV-1a of 64 bits.

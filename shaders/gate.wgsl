@@ -1,6 +1,6 @@
 // A gate, number by number: out[t, i] = gated(gate[t, i], value[t, i]) for the n tokens of a pass, gated being that of the
 // linked activation (parts/act_*). The rows of each lie a stride apart, from an offset on.
-// From the linker: IN_PLACE, 1 where value is out; WG.
+// From the linker: VALUE, 0: as bound; 1: what is in out; 2: there is none, out[t, i] = activate(gate[t, i]). WG.
 // Workgroups: x over the numbers of a row, y over tokens.
 
 struct Params {
@@ -17,7 +17,7 @@ struct Params {
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> state: array<u32>;
 @group(0) @binding(2) var<storage, read> gate: array<f32>;
-@group(0) @binding(3) var<storage, read> value: array<f32>; // with IN_PLACE the gate's, and not read
+@group(0) @binding(3) var<storage, read> value: array<f32>; // with another VALUE than 0 the gate's, and not read
 @group(0) @binding(4) var<storage, read_write> out: array<f32>;
 
 @compute @workgroup_size(WG)
@@ -28,11 +28,12 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) l
         return;
     }
     let at = params.out_offset + t * params.out_stride + i;
-    var v: f32;
-    if (IN_PLACE == 1u) {
-        v = out[at];
+    let g = gate[params.gate_offset + t * params.gate_stride + i];
+    if (VALUE == 0u) {
+        out[at] = gated(g, value[params.value_offset + t * params.value_stride + i]);
+    } else if (VALUE == 1u) {
+        out[at] = gated(g, out[at]);
     } else {
-        v = value[params.value_offset + t * params.value_stride + i];
+        out[at] = activate(g);
     }
-    out[at] = gated(gate[params.gate_offset + t * params.gate_stride + i], v);
 }

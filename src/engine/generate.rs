@@ -164,6 +164,7 @@ impl Engine {
                 ids.len()
             ));
         }
+        self.choose_adapters(&options.adapters).await?;
         // Whatever goes wrong, what the cache holds is then unknown.
         let result = self.run(&ids, options, on_token, cancel, called).await;
         if result.is_err() {

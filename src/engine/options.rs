@@ -39,8 +39,25 @@ pub struct GenerateOptions {
     pub tools: Option<minijinja::Value>,
     /// More variables for the chat template.
     pub template_vars: Option<minijinja::Value>,
+    /// The adapters that the answer is given with; none: the model as it is.
+    pub adapters: Vec<AdapterUse>,
     /// How tokens are drawn.
     pub sampling: SamplingOptions,
+}
+
+/// An adapter and how strongly it counts.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AdapterUse {
+    /// The number that loading it gave.
+    pub id: u32,
+    /// What its changes are multiplied with; 1 by default.
+    #[serde(default = "one")]
+    pub scale: f32,
+}
+
+fn one() -> f32 {
+    1.0
 }
 
 #[derive(Deserialize)]
@@ -52,6 +69,8 @@ struct Raw {
     parse_special: Option<bool>,
     tools: Option<minijinja::Value>,
     template_vars: Option<minijinja::Value>,
+    #[serde(default)]
+    adapters: Vec<AdapterUse>,
     #[serde(flatten)]
     sampling: SamplingOptions,
     #[serde(flatten)]
@@ -84,6 +103,7 @@ impl GenerateOptions {
             parse_special: raw.parse_special.unwrap_or(false),
             tools: raw.tools,
             template_vars: raw.template_vars,
+            adapters: raw.adapters,
             sampling: raw.sampling,
         })
     }

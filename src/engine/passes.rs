@@ -15,6 +15,8 @@ pub(super) struct Passes {
     pub prefill: Vec<(u32, Prepared)>,
     /// The last token's logits.
     pub head: Prepared,
+    /// The normed vectors of a pass's tokens, for embeddings.
+    pub final_norm: Prepared,
     /// A token from the logits.
     pub sample: Prepared,
 }
@@ -32,6 +34,7 @@ pub(super) struct Recordings {
     decode: Vec<(u32, Recording)>,
     prefill: Vec<(u32, Recording)>,
     head: Recording,
+    final_norm: Recording,
     sample: Recording,
 }
 
@@ -43,6 +46,7 @@ impl Recordings {
             decode: plan.decode_buckets().into_iter().map(|n| Ok((n, plan.decode(n)?))).collect::<Result<_>>()?,
             prefill: buckets.map(|tokens| Ok((tokens, plan.prefill(tokens)?))).collect::<Result<_>>()?,
             head: plan.head()?,
+            final_norm: plan.final_norm()?,
             sample: plan.sample()?,
         })
     }
@@ -50,7 +54,7 @@ impl Recordings {
     /// Each of them.
     pub fn all(&self) -> impl Iterator<Item = &Recording> {
         let by_size = self.decode.iter().chain(&self.prefill).map(|(_, recording)| recording);
-        by_size.chain([&self.head, &self.sample])
+        by_size.chain([&self.head, &self.final_norm, &self.sample])
     }
 
     /// Binds their buffers.
@@ -65,6 +69,7 @@ impl Recordings {
             decode: by_size,
             prefill,
             head: gpu.prepare(&self.head, buffers).await?,
+            final_norm: gpu.prepare(&self.final_norm, buffers).await?,
             sample: gpu.prepare(&self.sample, buffers).await?,
         })
     }

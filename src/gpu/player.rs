@@ -53,6 +53,13 @@ pub struct Buffers {
     ring: Ring,
 }
 
+impl Buffers {
+    /// Frees all but the first `n`. Nothing that is prepared may use the others.
+    pub fn truncate(&mut self, n: usize) {
+        self.buffers.drain(n.min(self.buffers.len())..).for_each(|buffer| buffer.destroy());
+    }
+}
+
 impl Drop for Buffers {
     fn drop(&mut self) {
         // A browser frees GPU memory when the garbage collector comes round, which can be long after; so say it now.
@@ -124,6 +131,14 @@ impl Gpu {
 
     /// Allocates the buffers of a plan, zeroed. Error: `out-of-memory`, naming the buffer and its size.
     pub async fn create_buffers(&self, specs: &[BufferSpec]) -> Result<Buffers> {
+        let ring = Ring::new(|size, usage| self.buffer("ring", size, usage));
+        let mut made = Buffers { buffers: Vec::new(), ring };
+        self.add_buffers(&mut made, specs).await?;
+        Ok(made)
+    }
+
+    /// Allocates more buffers, whose numbers follow on. Errors as [`Self::create_buffers`]; then there are as many as before.
+    pub async fn add_buffers(&self, buffers: &mut Buffers, specs: &[BufferSpec]) -> Result<()> {
         let limit = self.report().max_buffer_bytes;
         for spec in specs {
             if spec.bytes > limit {
@@ -136,22 +151,28 @@ impl Gpu {
             }
         }
         let scope = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
-        let make = |label: &str, size: u64, usage: wgpu::BufferUsages| {
-            self.count(|c| {
-                c.objects += 1;
-                c.buffer_bytes += size;
-            });
-            self.device.create_buffer(&wgpu::BufferDescriptor { label: Some(label), size, usage, mapped_at_creation: false })
-        };
         let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::COPY_SRC;
-        let buffers = specs.iter().map(|spec| make(&spec.label, spec.bytes.max(16).next_multiple_of(4), usage)).collect();
-        let made = Buffers { buffers, ring: Ring::new(|size, usage| make("ring", size, usage)) };
-        if let Some(e) = scope.pop().await {
-            let total: u64 = specs.iter().map(|s| s.bytes).sum();
-            return Err(err!(OutOfMemory, "allocating {total} bytes in {} buffers failed: {e}", specs.len()));
+        let had = buffers.buffers.len();
+        buffers.buffers.extend(specs.iter().map(|s| self.buffer(&s.label, s.bytes.max(16).next_multiple_of(4), usage)));
+        let failed = match scope.pop().await {
+            Some(e) => {
+                let total: u64 = specs.iter().map(|s| s.bytes).sum();
+                Err(err!(OutOfMemory, "allocating {total} bytes in {} buffers failed: {e}", specs.len()))
+            }
+            None => self.check(),
+        };
+        if failed.is_err() {
+            buffers.truncate(had);
         }
-        self.check()?;
-        Ok(made)
+        failed
+    }
+
+    fn buffer(&self, label: &str, size: u64, usage: wgpu::BufferUsages) -> wgpu::Buffer {
+        self.count(|c| {
+            c.objects += 1;
+            c.buffer_bytes += size;
+        });
+        self.device.create_buffer(&wgpu::BufferDescriptor { label: Some(label), size, usage, mapped_at_creation: false })
     }
 
     /// Writes bytes (a multiple of 4) at a byte offset. Takes effect before the next submit.

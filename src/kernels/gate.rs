@@ -44,6 +44,18 @@ pub struct Io {
 /// # Errors
 /// `internal` where bindings are too small or bound to be read and written.
 pub fn gate(activation: Activation, io: Io) -> Result<Dispatch> {
+    dispatch(activation, io, u32::from(io.value.is_none()))
+}
+
+/// `out[t, i] = activate(gate[t, i])`, of a feed-forward that gates nothing. `io.value` is not looked at.
+///
+/// # Errors
+/// As [`gate`].
+pub fn activate(activation: Activation, io: Io) -> Result<Dispatch> {
+    dispatch(activation, Io { value: None, ..io }, 2)
+}
+
+fn dispatch(activation: Activation, io: Io, value_kind: u32) -> Result<Dispatch> {
     let (tokens, cols) = (u64::from(io.tokens), u64::from(io.cols));
     let holds = |rows: &Rows| {
         let end = u64::from(rows.offset) + tokens.saturating_sub(1) * u64::from(rows.stride) + cols;
@@ -58,10 +70,7 @@ pub fn gate(activation: Activation, io: Io) -> Result<Dispatch> {
     let mut params = vec![io.tokens, io.cols];
     params.extend([io.gate, value, io.out].iter().flat_map(|rows| [rows.offset, rows.stride]));
     Ok(Dispatch {
-        variant: Variant::new(GATE, &[state::STATE])
-            .constant("WG", WG)
-            .constant("IN_PLACE", u32::from(io.value.is_none()))
-            .with(activation.part()),
+        variant: Variant::new(GATE, &[state::STATE]).constant("WG", WG).constant("VALUE", value_kind).with(activation.part()),
         params,
         bindings: vec![io.state, io.gate.binding, value.binding, io.out.binding],
         workgroups: [io.cols.div_ceil(WG), io.tokens, 1],

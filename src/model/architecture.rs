@@ -58,6 +58,18 @@ pub enum QkNorm {
     Whole,
 }
 
+/// Which tokens' vectors an embedding is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pooling {
+    /// The mean of all.
+    Mean,
+    /// The first one's.
+    Cls,
+    /// The last one's.
+    Last,
+}
+
 /// A decoder-only transformer, as data. Names as in GGUF; sizes in elements.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Architecture {
@@ -121,6 +133,10 @@ pub struct Architecture {
     pub tied: bool,
     /// Layers that have something else in place of attention.
     pub recurrence: Option<Recurrence>,
+    /// Whether a token sees only those before it.
+    pub causal: bool,
+    /// How embeddings are pooled, where the file says so.
+    pub pooling: Option<Pooling>,
     /// The q matrix holds for each head its rows and then those of a gate: what the head gives is multiplied with its sigmoid.
     pub attention_gate: bool,
 }
@@ -140,7 +156,7 @@ impl Architecture {
             softcap: self.attention_softcap,
             qk_norm_eps: (self.qk_norm == QkNorm::Heads).then_some(self.norm.eps),
             sinks: false,
-            causal: true,
+            causal: self.causal,
             kv,
         }
     }

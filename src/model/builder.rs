@@ -175,7 +175,7 @@ impl<'a> Builder<'a> {
         }
         self.buffers[buffer.0 as usize].bytes = offset;
         self.within_binding(buffer)?;
-        Ok(Linear { matrices, bias: self.biases(parts)?, exact: false })
+        Ok(Linear { matrices, bias: self.biases(parts)?, exact: false, runs: parts.concat() })
     }
 
     /// The biases of whole matrices, one after another; zeros (as buffers are made) where one has none and another has.

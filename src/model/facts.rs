@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use super::architecture::{Architecture, HalfNorms, LayerFacts, QkNorm, limit};
+use super::architecture::{Architecture, HalfNorms, LayerFacts, Pooling, QkNorm, limit};
 use super::rope::{Factors, RopeFrequencies, Yarn};
 use crate::err;
 use crate::error::Result;
@@ -12,9 +12,8 @@ use crate::kernels::norm::{Norm, NormKind};
 use crate::kernels::parts::Activation;
 
 /// Keys that change what a model answers. A family that does not ask for one would leave it out, so a file that has it is refused.
-const MEANINGFUL: [&str; 12] = [
+const MEANINGFUL: [&str; 11] = [
     "expert_count",
-    "attention.causal",
     "attention.scale",
     "attention.clamp_kqv",
     "attention.max_alibi_bias",
@@ -178,9 +177,24 @@ impl<'a> Facts<'a> {
             ffn_norms: HalfNorms::before("ffn_norm"),
             output_norm: "output_norm",
             tied: !self.has("output.weight"),
+            causal: self.bool("attention.causal")?.unwrap_or(true),
+            pooling: self.pooling()?,
             recurrence: None,
             attention_gate: false,
         })
+    }
+
+    /// GGUF's numbers: 0 none, 1 mean, 2 cls, 3 last, 4 a score of two texts.
+    fn pooling(&self) -> Result<Option<Pooling>> {
+        match self.u32("pooling_type")? {
+            None | Some(0) => Ok(None),
+            Some(1) => Ok(Some(Pooling::Mean)),
+            Some(2) => Ok(Some(Pooling::Cls)),
+            Some(3) => Ok(Some(Pooling::Last)),
+            Some(kind) => {
+                Err(err!(UnsupportedArchitecture, "{}: pooling of type {kind} (4 scores two texts) is not supported", self.name))
+            }
+        }
     }
 
     /// Rows of the embedding, which what the file says must not contradict.
@@ -263,10 +277,8 @@ impl<'a> Facts<'a> {
             if self.asked.borrow().iter().any(|asked| asked == key) {
                 continue;
             }
-            let neutral = key == "attention.causal";
             match self.header.metadata.get(&format!("{}.{key}", self.name)) {
-                None | Some(Value::U32(0) | Value::F32(0.0)) => {}
-                Some(Value::Bool(value)) if *value == neutral => {}
+                None | Some(Value::U32(0) | Value::F32(0.0) | Value::Bool(false)) => {}
                 Some(value) => return Err(err!(UnsupportedArchitecture, "{}.{key} = {value:?} is not supported", self.name)),
             }
         }

@@ -13,9 +13,11 @@
 //! decode on a GPU that norm is the next matvec's to do; only the last one is a dispatch. LayerNorms are dispatches in decode, too.
 
 use super::layer::{Linear, NormWeights, Norms};
+use super::lora::Side;
 use super::plan::{Chunk, Ids, Plan, Slot};
 use crate::error::Result;
 use crate::kernels::embed::{self, Rows, embed};
+use crate::kernels::gate;
 use crate::kernels::matmul::{self, matmul};
 use crate::kernels::matvec::{self, Added, Epilogue, matvec};
 use crate::kernels::norm::{self, Into, NormKind, norm};
@@ -78,6 +80,10 @@ impl<'a> Pass<'a> {
 
     /// `y = epilogue(m · norm(stream))`. Decode leaves an RMS norm to the matvec.
     pub fn normed(&mut self, role: Role, m: &Linear, norms: &Norms, y: Slot, epilogue: Epilogue) -> Result<()> {
+        let sides = self.plan.sides(m);
+        if !sides.is_empty() {
+            return self.normed_with_sides(role, m, norms, y, epilogue, &sides);
+        }
         let folds = self.positions.is_some() && self.plan.architecture.norm.kind == NormKind::Rms && self.in_xn.is_none();
         let Some(norm) = norms.before.filter(|_| folds) else {
             let x = self.normed_input(norms)?;
@@ -89,6 +95,47 @@ impl<'a> Pass<'a> {
             std::mem::swap(&mut self.x, &mut self.other);
         }
         self.matvec(role, m, x.read(), Some(norm.weights), added, y.write(), epilogue)
+    }
+
+    /// As [`Self::normed`], with what adapters add. What comes before an activation must be whole first.
+    fn normed_with_sides(
+        &mut self,
+        role: Role,
+        m: &Linear,
+        norms: &Norms,
+        y: Slot,
+        epilogue: Epilogue,
+        sides: &[(Side, f32)],
+    ) -> Result<()> {
+        let x = self.normed_input(norms)?;
+        let (activation, gated) = match epilogue {
+            Epilogue::Gated(activation) => (activation, true),
+            Epilogue::Activated(activation) => (activation, false),
+            _ => {
+                self.multiply(role, m, x, y, epilogue)?;
+                return self.sides(role, sides, x, y, 1.0);
+            }
+        };
+        let products = self.plan.ids.wide;
+        self.multiply(role, m, x, products, Epilogue::STORE)?;
+        self.sides(role, sides, x, products, 1.0)?;
+        let cols = m.matrices[0].rows;
+        let stride: u32 = m.matrices.iter().map(|m| m.rows).sum();
+        let rows = |offset| gate::Rows { binding: products.read(), offset, stride };
+        let (state, out) = (self.plan.ids.state.read(), gate::Rows { binding: y.write(), offset: 0, stride: cols });
+        let io = gate::Io { state, gate: rows(0), value: gated.then(|| rows(cols)), out, tokens: self.tokens, cols };
+        self.recording.push(if gated { gate::gate(activation, io) } else { gate::activate(activation, io) }?);
+        Ok(())
+    }
+
+    /// `y += scale · B · A · x` for each adapter.
+    fn sides(&mut self, role: Role, sides: &[(Side, f32)], x: Slot, y: Slot, scale: f32) -> Result<()> {
+        for (Side { a, b }, own) in sides {
+            let low = self.plan.ids.low_rank;
+            self.multiply(role, a, x, low, Epilogue::STORE)?;
+            self.multiply(role, b, low, y, Epilogue::Residual { scale: scale * own })?;
+        }
+        Ok(())
     }
 
     /// Where the normed stream lies, for whatever reads it as it is. Within a block it is normed once.
@@ -109,6 +156,8 @@ impl<'a> Pass<'a> {
             None => (self.x, Epilogue::Residual { scale: self.plan.architecture.residual_scale }),
         };
         self.multiply(role, m, input, y, epilogue)?;
+        let scale = if norms.added.is_some() { 1.0 } else { self.plan.architecture.residual_scale };
+        self.sides(role, &self.plan.sides(m), input, y, scale)?;
         self.added(norms)
     }
 
@@ -259,6 +308,20 @@ impl Plan {
     /// Whether the head's matvec norms the stream itself.
     fn head_norms(&self) -> bool {
         self.architecture.norm.kind == NormKind::Rms
+    }
+
+    /// What the last layer made of every token of the pass before, normed as the head reads it, into [`Self::hidden`].
+    pub fn final_norm(&self) -> Result<Recording> {
+        let mut pass = Pass::prefill(self, self.options.max_prefill);
+        if self.head_norms() {
+            pass.norm(self.ids.x.read(), &self.output_norm, self.ids.xn.write(), Into::Store)?;
+        }
+        Ok(pass.recording)
+    }
+
+    /// Where [`Self::final_norm`] leaves f32\[tokens, n_embd\].
+    pub fn hidden(&self) -> Slot {
+        self.ids.xn
     }
 
     /// The last token's logits.

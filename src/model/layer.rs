@@ -7,7 +7,7 @@
 
 use super::Architecture;
 use super::attention::Attention;
-use super::builder::Builder;
+use super::builder::{Builder, Rows};
 use super::delta_net::DeltaNet;
 use super::dense::Dense;
 use super::forward::Pass;
@@ -27,6 +27,8 @@ pub(super) struct Linear {
     pub bias: Option<Binding>,
     /// Whether products are made in f32 on every device, since what comes of them is remembered and errors with it.
     pub exact: bool,
+    /// The rows of tensors that they were put together from, in order.
+    pub runs: Vec<Rows>,
 }
 
 /// Where the numbers of a norm lie.
@@ -116,13 +118,15 @@ impl Layer {
         }
     }
 
+    /// Every matrix that is not an expert's.
+    pub fn linears(&self) -> impl Iterator<Item = &Linear> {
+        let gate = if let Mixer::Attention(attention) = &self.mixer { attention.gate.as_ref() } else { None };
+        [Role::Qkv, Role::Out, Role::GateUp, Role::Down].into_iter().filter_map(|role| self.linear(role)).chain(gate)
+    }
+
     /// Bytes of weights that are read for one token.
     pub fn bytes_per_token(&self) -> u64 {
-        let roles = [Role::Qkv, Role::Out, Role::GateUp, Role::Down];
-        let gate = if let Mixer::Attention(attention) = &self.mixer { attention.gate.as_ref() } else { None };
-        let linears = roles.into_iter().filter_map(|role| self.linear(role)).chain(gate);
-        let matrices = linears.flat_map(|linear| &linear.matrices);
-        matrices.map(|m| u64::from(m.rows) * u64::from(m.row_vec4) * 16).sum()
+        self.linears().flat_map(|linear| &linear.matrices).map(|m| u64::from(m.rows) * u64::from(m.row_vec4) * 16).sum()
     }
 }
 

@@ -18,6 +18,7 @@ mod granite;
 mod layer;
 mod lfm2;
 mod llama;
+mod lora;
 mod neox;
 mod olmo;
 mod phi;
@@ -29,8 +30,9 @@ mod rope;
 mod short_conv;
 pub mod synthetic;
 
-pub use architecture::{Architecture, HalfNorms, LayerFacts, QkNorm};
+pub use architecture::{Architecture, HalfNorms, LayerFacts, Pooling, QkNorm};
 pub use facts::Facts;
+pub use lora::AdapterUpload;
 pub(crate) use plan::SPARE_BLOCKS;
 pub use plan::{Group, Ids, Plan, PlanOptions, Slot, Upload, UploadKind};
 pub use recurrence::{Recurrence, Recurrent};
@@ -81,6 +83,12 @@ pub fn read(header: &Header) -> Result<Architecture> {
         .metadata
         .string("general.architecture")?
         .ok_or_else(|| err!(BadFile, "general.architecture: expected the model's architecture, found no such key"))?;
+    if header.metadata.string("general.type")? == Some("adapter") {
+        return Err(err!(
+            BadFile,
+            "general.type: this file is an adapter of a model of architecture {name:?}: load the model, and this with the option adapters"
+        ));
+    }
     let Some(family) = FAMILIES.iter().find(|row| row.0 == name) else {
         let names: Vec<&str> = families().collect();
         return Err(err!(UnsupportedArchitecture, "architecture {name:?} is not supported; supported are {}", names.join(", ")));

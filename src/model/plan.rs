@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::architecture::HalfNorms;
 use super::builder::Builder;
 use super::layer::{Layer, NormWeights};
+use super::lora::Adapter;
 use super::rope::{self, Factors, RopeFrequencies};
 use super::{Architecture, Recurrent};
 use crate::err;
@@ -94,6 +95,8 @@ pub struct Ids {
     pub rope_window: Slot,
     /// Where the format of a matrix needs it.
     pub codebooks: Option<Slot>,
+    pub low_rank: Slot,
+    pub wide: Slot,
 }
 
 /// A whole buffer.
@@ -154,6 +157,9 @@ pub struct Plan {
     pub(super) head: Vec<Chunk>,
     pub(super) output_norm: NormWeights,
     pub(super) head_bias: Option<Binding>,
+    pub(super) adapters: Vec<Adapter>,
+    /// Those that passes are recorded with, and their scales.
+    pub(super) chosen: Vec<(usize, f32)>,
 }
 
 /// Spare blocks of a windowed group's pool: how far a sequence can be rewound before its window must be computed again.
@@ -226,6 +232,8 @@ impl Plan {
             rope_global: b.slot("rope", table)?,
             rope_window: if a.has_windows() { b.slot("rope of windows", table)? } else { Slot::default() },
             codebooks: b.codebooks,
+            low_rank: Slot::default(),
+            wide: Slot::default(),
         };
         let Builder { mut buffers, mut uploads, .. } = b;
         buffers[ids.small.id.0 as usize].bytes = ids.small.bytes;
@@ -257,6 +265,8 @@ impl Plan {
             head,
             output_norm,
             head_bias,
+            adapters: Vec::new(),
+            chosen: Vec::new(),
         })
     }
 
@@ -280,7 +290,18 @@ impl Plan {
 
     /// Whether decode leaves the norms after attention and feed-forward to the next matvec.
     pub(super) fn defers_norms(&self) -> bool {
-        defers_norms(&self.architecture, &self.options, self.ids.codebooks)
+        // An adapter reads the stream as well, normed: by then it must be whole.
+        self.chosen.is_empty() && defers_norms(&self.architecture, &self.options, self.ids.codebooks)
+    }
+
+    /// The same plan, its passes recorded with these adapters and their scales.
+    pub fn with_adapters(&self, chosen: Vec<(usize, f32)>) -> Self {
+        Self { chosen, ..self.clone() }
+    }
+
+    /// See [`Self::with_adapters`].
+    pub fn chosen_adapters(&self) -> &[(usize, f32)] {
+        &self.chosen
     }
 
     /// Bytes of all buffers.

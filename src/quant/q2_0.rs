@@ -2,6 +2,7 @@
 //!
 //! On the GPU: quants (8 bytes a group, in the order of `bits::spread_pairs`) | d (f16 a block of two groups).
 
+#[cfg(feature = "reference")]
 use super::GROUP;
 use super::bits::{half, pad16, spread_pairs, word};
 

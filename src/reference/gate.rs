@@ -5,12 +5,12 @@ use super::activation::activation;
 use super::case::{Case, Noise};
 use crate::err;
 use crate::error::Result;
-use crate::kernels::gate::{Io, Rows, gate as build};
+use crate::kernels::gate::{Io, Rows, activate, gate as build};
 use crate::kernels::parts::Activation;
 use crate::kernels::state::{DONE, N_TOKENS, STATE_BYTES, STATE_WORDS};
 use crate::kernels::{Binding, BufferId, Dispatch, Recording};
 
-/// `out[t, i] = gated(gate[t, i], value[t, i])`.
+/// `out[t, i] = gated(gate[t, i], value[t, i])`, or `activate(gate[t, i])`.
 pub fn gate(d: &Dispatch, m: &mut Memory) -> Result<()> {
     let state = m.binding(d, 1)?;
     let &[tokens, cols, gate_offset, gate_stride, value_offset, value_stride, out_offset, out_stride] = d.params.as_slice()
@@ -21,15 +21,20 @@ pub fn gate(d: &Dispatch, m: &mut Memory) -> Result<()> {
         return Ok(());
     }
     let tokens = state[N_TOKENS].min(tokens);
-    let gated = activation(&d.variant)?.gated;
-    let in_place = d.variant.consts.contains(&("IN_PLACE", 1));
+    let twin = activation(&d.variant)?;
+    let kind = |value| d.variant.consts.contains(&("VALUE", value));
     let (gates, values) = (m.floats(d, 2)?, m.floats(d, 3)?);
     let out = m.binding_mut(d, 4)?;
     for (t, i) in (0..tokens).flat_map(|t| (0..cols).map(move |i| (t, i))) {
         let at = |offset: u32, stride: u32| (offset + t * stride + i) as usize;
         let slot = &mut out[at(out_offset, out_stride)];
-        let value = if in_place { f32::from_bits(*slot) } else { values[at(value_offset, value_stride)] };
-        *slot = (gated(gates[at(gate_offset, gate_stride)].into(), value.into()) as f32).to_bits();
+        let gate = gates[at(gate_offset, gate_stride)].into();
+        let result = match (kind(0), kind(1)) {
+            (true, _) => (twin.gated)(gate, values[at(value_offset, value_stride)].into()),
+            (_, true) => (twin.gated)(gate, f32::from_bits(*slot).into()),
+            _ => (twin.activate)(gate),
+        };
+        *slot = (result as f32).to_bits();
     }
     Ok(())
 }
@@ -38,13 +43,12 @@ pub fn gate(d: &Dispatch, m: &mut Memory) -> Result<()> {
 /// that changes an activation and far beyond, values lie below 1 except where they are clamped: what is off is the activation.
 pub fn cases() -> Result<Vec<Case>> {
     use Activation::{Gelu, GeluTanh, Sigmoid, Silu, SwigluOai};
-    [(Silu, false), (GeluTanh, false), (Gelu, false), (SwigluOai, false), (Sigmoid, true)]
-        .map(|(a, p)| case(a, p))
-        .into_iter()
-        .collect()
+    let with = |activation| case(activation, "value", build);
+    let alone = case(Gelu, "no value", activate);
+    [Silu, GeluTanh, Gelu, SwigluOai].map(with).into_iter().chain([case(Sigmoid, "in place", build), alone]).collect()
 }
 
-fn case(activation: Activation, in_place: bool) -> Result<Case> {
+fn case(activation: Activation, value: &str, build: fn(Activation, Io) -> Result<Dispatch>) -> Result<Case> {
     const COLS: u32 = 300;
     const TOKENS: u32 = 6;
     let mut noise = Noise(COLS.into());
@@ -71,13 +75,13 @@ fn case(activation: Activation, in_place: bool) -> Result<Case> {
     let io = Io {
         state: Binding::read(state, 0, STATE_BYTES),
         gate,
-        value: (!in_place).then_some(Rows { offset: COLS, ..gate }),
+        value: (value == "value").then_some(Rows { offset: COLS, ..gate }),
         out: Rows { binding: out_binding, offset: 2, stride: out_stride },
         tokens: TOKENS,
         cols: COLS,
     };
     Ok(Case {
-        name: format!("gate {activation:?} in_place={in_place}"),
+        name: format!("gate {activation:?} {value}"),
         recording: Recording { dispatches: vec![build(activation, io)?] },
         memory,
         outputs: vec![(out, if activation == Activation::SwigluOai { 1e-5 } else { 1e-6 })],

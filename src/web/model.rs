@@ -160,6 +160,18 @@ impl Model {
         convert::to_js(&generated)
     }
 
+    /// The vector of a text, a Float32Array. Options: `pooling`, `normalize` (true), `dimensions`.
+    pub async fn embed(&self, text: String, options: JsValue, abort: &AbortFlag) -> JsResult<js_sys::Float32Array> {
+        let vector = self.embed_now(&text, options, &abort.watch()).await.map_err(convert::error)?;
+        Ok(js_sys::Float32Array::from(vector.as_slice()))
+    }
+
+    /// Puts a LoRA adapter on the device; `generate`'s option `adapters` names it by the number that this gives.
+    #[wasm_bindgen(js_name = loadAdapter)]
+    pub async fn load_adapter(&self, files: JsModelFiles, abort: &AbortFlag) -> JsResult<u32> {
+        self.load_adapter_now(files, &abort.watch()).await.map_err(convert::error)
+    }
+
     /// The ids of a text. Options: `addBos` (false), `parseSpecial` (false).
     pub fn tokenize(&self, text: &str, options: JsValue) -> JsResult<js_sys::Uint32Array> {
         let encode = |words: &Words| {
@@ -262,6 +274,24 @@ impl Model {
         let mut engine = self.take()?;
         self.running.replace(cancel.clone());
         let result = engine.generate(&prompt, &options, &mut deliver, cancel).await;
+        self.put_back(engine);
+        result
+    }
+
+    async fn embed_now(&self, text: &str, options: JsValue, cancel: &engine::AbortFlag) -> Result<Vec<f32>> {
+        let options: engine::EmbedOptions = convert::options("embed", options)?;
+        let mut engine = self.take()?;
+        self.running.replace(cancel.clone());
+        let result = engine.embed(text, &options, cancel).await;
+        self.put_back(engine);
+        result
+    }
+
+    async fn load_adapter_now(&self, files: JsModelFiles, cancel: &engine::AbortFlag) -> Result<u32> {
+        let (header, source) = source::open(&files, None).await?;
+        let mut engine = self.take()?;
+        self.running.replace(cancel.clone());
+        let result = engine.load_adapter(&header, &source, cancel).await;
         self.put_back(engine);
         result
     }

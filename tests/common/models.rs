@@ -93,9 +93,13 @@ impl Golden {
     /// `models/q-llama`, say: in tests/data, or in the developers' fixtures.
     pub fn find(name: &str) -> Option<Self> {
         let folder = [Some(data(name)), shared().map(|s| s.join("fixtures").join(name))].into_iter().flatten();
-        let folder = folder.into_iter().find(|f| f.join("golden.json").is_file())?;
+        folder.into_iter().find(|f| f.join("golden.json").is_file()).map(|folder| Self::open(&folder))
+    }
+
+    /// The reference outputs in a folder.
+    pub fn open(folder: &Path) -> Self {
         let (json, floats) = (read_json(&folder.join("golden.json")), read_f32(&folder.join("golden.f32")));
-        Some(Self { folder, json, floats })
+        Self { folder: folder.to_owned(), json, floats }
     }
 
     pub fn file(&self, name: &str) -> PathBuf {

@@ -44,6 +44,12 @@ pub struct Device {
     /// Whether kernels may be tuned on the device while loading, for a second or two: true or false. By itself, on GPUs.
     #[arg(long, global = true)]
     pub autotune: Option<bool>,
+    /// A LoRA adapter in GGUF that answers and logits are given with; may be given more than once.
+    #[arg(long, global = true)]
+    pub lora: Vec<PathBuf>,
+    /// What the changes of the adapters are multiplied with, in their order; 1 by default.
+    #[arg(long, global = true, allow_hyphen_values = true)]
+    pub lora_scale: Vec<f32>,
 }
 
 /// The commands.
@@ -103,6 +109,8 @@ pub enum Command {
         #[arg(long, allow_hyphen_values = true)]
         text: String,
     },
+    /// The vector of a text, or of several.
+    Embed(Embed),
     /// The distribution that the sampling options make of logits.
     Sample {
         /// A JSON array of logits; null is minus infinity.
@@ -171,6 +179,28 @@ pub struct Render {
     /// A JSON array of {messages, tools, vars, addGenerationPrompt}.
     #[arg(long, conflicts_with_all = ["messages", "tools", "vars"])]
     pub batch: Option<PathBuf>,
+}
+
+/// Arguments of `embed`.
+#[derive(Args)]
+pub struct Embed {
+    /// A model.
+    pub model: PathBuf,
+    /// The text.
+    #[arg(long, required_unless_present = "texts", allow_hyphen_values = true)]
+    pub text: Option<String>,
+    /// A JSON file with an array of texts.
+    #[arg(long, conflicts_with = "text")]
+    pub texts: Option<PathBuf>,
+    /// mean, cls or last; by itself what the file says.
+    #[arg(long)]
+    pub pooling: Option<String>,
+    /// Leave vectors as long as they come, instead of scaling them to length 1.
+    #[arg(long)]
+    pub no_normalize: bool,
+    /// Only the first so many numbers.
+    #[arg(long)]
+    pub dimensions: Option<u32>,
 }
 
 /// Arguments of `generate`: the options of JavaScript in kebab-case.

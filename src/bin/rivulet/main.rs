@@ -74,6 +74,7 @@ fn run(cli: &Cli) -> Result<Report> {
             model::logits(model, ids.as_ref().map(|i| i.0.as_slice()), prompts.as_deref(), *all, &cli.device)
         }
         Command::Score { model, text } => model::score(model, text, &cli.device),
+        Command::Embed(args) => model::embed(args, &cli.device),
         // `--reference` asks for what is done anyway.
         Command::Sample { logits, options, history, reference: _ } => sampling::sample(logits, options, history.as_deref()),
         Command::Generate(args) => model::generate(args, cli.json, &cli.device),

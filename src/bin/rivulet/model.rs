@@ -5,7 +5,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use pollster::block_on;
-use rivulet::engine::{Engine, GenerateOptions, LoadOptions, Prompt, describe};
+use rivulet::engine::{AdapterUse, Engine, GenerateOptions, LoadOptions, Prompt, describe};
 use rivulet::err;
 use rivulet::error::Result;
 use rivulet::gguf::{Array, Value};
@@ -15,7 +15,7 @@ use rivulet::text::EncodeOptions;
 use serde_json::{Map, json};
 
 use crate::Report;
-use crate::args::{Device, Generate};
+use crate::args::{Device, Embed, Generate};
 use crate::host::{System, open, read_json, read_text};
 
 /// The device that the options ask for.
@@ -49,15 +49,38 @@ pub fn load_options(device: &Device) -> Result<LoadOptions> {
     serde_json::from_value(options.into()).map_err(|e| err!(BadOption, "{e}"))
 }
 
-/// Loads a model, telling the progress on stderr.
+/// Loads a model and its adapters, which are chosen.
 pub fn load(path: &Path, device: &Device) -> Result<Engine> {
     load_with(path, device, load_options(device)?)
 }
 
 fn load_with(path: &Path, device: &Device, options: LoadOptions) -> Result<Engine> {
     let (header, source) = open(path, options.quantize)?;
+    let adapters = adapters(device)?;
+    let gpu = Rc::new(gpu(device)?);
     let host = Box::new(System::start());
-    block_on(Engine::load_header(header, &source, Rc::new(gpu(device)?), &options, host, &mut |_| {}, &|| false))
+    let mut engine = block_on(Engine::load_header(header, &source, gpu, &options, host, &mut |_| {}, &|| false))?;
+    for file in &device.lora {
+        let (header, source) = open(file, None)?;
+        block_on(engine.load_adapter(&header, &source, &|| false))?;
+    }
+    block_on(engine.choose_adapters(&adapters))?;
+    Ok(engine)
+}
+
+/// The adapters of the command line, numbered in its order.
+fn adapters(device: &Device) -> Result<Vec<AdapterUse>> {
+    let (files, scales) = (&device.lora, &device.lora_scale);
+    if scales.len() > files.len() {
+        return Err(err!(
+            BadOption,
+            "--lora-scale: expected at most one for each --lora, found {} for {}",
+            scales.len(),
+            files.len()
+        ));
+    }
+    let scales = scales.iter().copied().chain(std::iter::repeat(1.0));
+    Ok((0..files.len() as u32).zip(scales).map(|(id, scale)| AdapterUse { id, scale }).collect())
 }
 
 /// `inspect`: the header alone.
@@ -162,6 +185,27 @@ pub fn score(path: &Path, text: &str, device: &Device) -> Result<Report> {
     Ok(Report::new(json!(scored), line))
 }
 
+/// `embed`
+pub fn embed(args: &Embed, device: &Device) -> Result<Report> {
+    let mut options = Map::new();
+    options.insert("normalize".into(), (!args.no_normalize).into());
+    options.insert("dimensions".into(), json!(args.dimensions));
+    options.insert("pooling".into(), json!(args.pooling));
+    let options = serde_json::from_value(options.into()).map_err(|e| err!(BadOption, "embed: {e}"))?;
+    let texts: Vec<String> = match (&args.text, &args.texts) {
+        (None, Some(file)) => read_json(file)?,
+        (text, _) => text.iter().cloned().collect(),
+    };
+    let mut engine = load(&args.model, device)?;
+    let mut results = Vec::new();
+    for text in &texts {
+        results.push(json!({ "embedding": block_on(engine.embed(text, &options, &|| false))? }));
+    }
+    let lines: Vec<String> = results.iter().map(|r| r["embedding"].to_string()).collect();
+    let json = if args.text.is_some() { results.remove(0) } else { json!({ "results": results }) };
+    Ok(Report::new(json, lines.join("\n")))
+}
+
 fn generate_options(args: &Generate) -> Result<GenerateOptions> {
     let mut o = Map::new();
     macro_rules! set {
@@ -191,7 +235,8 @@ fn generate_options(args: &Generate) -> Result<GenerateOptions> {
 
 /// `generate`: streams to stdout, or prints one object at the end.
 pub fn generate(args: &Generate, json: bool, device: &Device) -> Result<Report> {
-    let options = generate_options(args)?;
+    let mut options = generate_options(args)?;
+    options.adapters = adapters(device)?;
     let prompt = match (&args.prompt, &args.ids, &args.messages) {
         (_, _, Some(file)) => Prompt::Messages(read_json(file)?),
         (_, Some(ids), _) => Prompt::Ids(ids.0.clone()),

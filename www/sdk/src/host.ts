@@ -118,6 +118,10 @@ export class Host {
         return this.#bench(request);
       case "generate":
         return this.#generate(request);
+      case "embed":
+        return this.#embed(request);
+      case "adapter":
+        return this.#adapter(request);
       case "call":
         // The tokenizer and the template are free even while the model answers.
         return this.#call(request);
@@ -266,6 +270,35 @@ export class Host {
     const tell = (token: Token): void => this.#reply({ type: "token", id, token });
     try {
       return await this.#alone(async () => (await model.generate(prompt, options, tell, flag)) as Generated);
+    } finally {
+      this.#stops.delete(id);
+      flag.free();
+    }
+  }
+
+  async #embed({ id, texts, options }: RequestOf<"embed">): Promise<Float32Array[]> {
+    const model = this.#loaded();
+    const { flag } = this.#stoppable(id);
+    try {
+      return await this.#alone(async () => {
+        const vectors: Float32Array[] = [];
+        for (const text of texts) vectors.push(await model.embed(text, options, flag));
+        return vectors;
+      });
+    } finally {
+      this.#stops.delete(id);
+      flag.free();
+    }
+  }
+
+  async #adapter({ id, source }: RequestOf<"adapter">): Promise<number> {
+    const model = this.#loaded();
+    const { flag, signal } = this.#stoppable(id);
+    try {
+      return await this.#alone(() => model.loadAdapter(openFiles(source, { signal }), flag));
+    } catch (error) {
+      if (signal.aborted && !this.#dead) throw new RivuletError("aborted", "loading an adapter was aborted by the caller");
+      throw error;
     } finally {
       this.#stops.delete(id);
       flag.free();

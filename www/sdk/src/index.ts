@@ -5,7 +5,9 @@ export { ERROR_CODES, RivuletError } from "./errors.js";
 export type { ErrorCode } from "./errors.js";
 export type {
   AdapterSummary,
+  AdapterUse,
   DetokenizeOptions,
+  EmbedOptions,
   FinishReason,
   GenerateOptions,
   Generated,

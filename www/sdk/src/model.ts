@@ -5,7 +5,9 @@ import { checkOptions, without } from "./options.js";
 import { RunState, emptyAborted, guarded } from "./run.js";
 import { describeSource } from "./source.js";
 import type {
+  AdapterUse,
   DetokenizeOptions,
+  EmbedOptions,
   GenerateOptions,
   Generated,
   LoadOptions,
@@ -54,12 +56,14 @@ export async function loadModel(source: ModelSource, options: LoadOptions = {}):
       {
         type: "load",
         source: description,
-        options: without(options, "signal", "headers", "credentials", "worker", "workerUrl", "wasmUrl", "onProgress"),
+        options: without(options, "signal", "headers", "credentials", "worker", "workerUrl", "wasmUrl", "onProgress", "adapters"),
         ...href(options.wasmUrl),
       },
       { signal: signal ? AbortSignal.any([signal, failed.signal]) : failed.signal, onProgress },
     );
-    return new LoadedModel(channel, info);
+    const model = new LoadedModel(channel, info, options);
+    await model.prepare(signal);
+    return model;
   } catch (error) {
     const reason = toRivuletError(error);
     void channel.close(reason);
@@ -126,10 +130,37 @@ class LoadedModel implements Model {
   #running = false;
   #disposing: Promise<void> | undefined;
 
-  constructor(channel: Channel, info: LoadedModelInfo) {
+  /** The engine's numbers of the adapters that it has, by what they came from. */
+  readonly #adapters = new Map<unknown, number>();
+  readonly #loadedWith: LoadOptions;
+
+  constructor(channel: Channel, info: LoadedModelInfo, options: LoadOptions) {
     this.#channel = channel;
+    this.#loadedWith = options;
     this.info = info;
     this.lost = channel.lost;
+  }
+
+  /** Fetches the adapters that the model was loaded with. */
+  async prepare(signal: AbortSignal | undefined): Promise<void> {
+    await this.#chosen(this.#loadedWith.adapters, signal);
+  }
+
+  /** Adapters as the engine knows them; those that it does not know yet are fetched. */
+  async #chosen(adapters: readonly AdapterUse[] = [], signal: AbortSignal | undefined): Promise<{ id: number; scale: number }[]> {
+    const chosen: { id: number; scale: number }[] = [];
+    for (const { source, scale = 1 } of adapters) {
+      const key = source instanceof URL ? source.href : source;
+      let id = this.#adapters.get(key);
+      if (id === undefined) {
+        const { headers, credentials } = this.#loadedWith;
+        const description = await describeSource(source, { headers, credentials, signal });
+        id = await this.#channel.call<number>({ type: "adapter", source: description }, { signal });
+        this.#adapters.set(key, id);
+      }
+      chosen.push({ id, scale });
+    }
+    return chosen;
   }
 
   generate(prompt: Prompt, options: GenerateOptions = {}): Run {
@@ -139,7 +170,7 @@ class LoadedModel implements Model {
       if (this.#disposing) throw disposed();
       checkOptions("generate", options);
       const wirePrompt = checkPrompt(prompt);
-      const wireOptions = without(options, "signal", "onToken");
+      const wireOptions = without(options, "signal", "onToken", "adapters");
       if (options.logitBias instanceof Map) wireOptions["logitBias"] = [...options.logitBias];
       const { signal } = options;
       if (signal?.aborted) {
@@ -157,6 +188,8 @@ class LoadedModel implements Model {
             stop.abort();
           });
           try {
+            const adapters = await this.#chosen(options.adapters ?? this.#loadedWith.adapters, stop.signal);
+            if (adapters.length > 0) wireOptions["adapters"] = adapters;
             const generated = await this.#channel.call<Generated>(
               { type: "generate", prompt: wirePrompt, options: wireOptions },
               {
@@ -171,6 +204,8 @@ class LoadedModel implements Model {
             if (thrown) run.reject(thrown.error);
             else run.resolve(generated);
           } catch (error) {
+            // Aborted while an adapter came: no failure of the run.
+            if (!thrown && stop.signal.aborted && toRivuletError(error).code === "aborted") return run.resolve(emptyAborted());
             run.reject(thrown ? thrown.error : toRivuletError(error));
           }
         },
@@ -203,6 +238,21 @@ class LoadedModel implements Model {
 
   #checkAlive(): void {
     if (this.#disposing) throw disposed();
+  }
+
+  embed(text: string, options?: EmbedOptions): Promise<Float32Array>;
+  embed(texts: readonly string[], options?: EmbedOptions): Promise<Float32Array[]>;
+  async embed(text: string | readonly string[], options: EmbedOptions = {}): Promise<Float32Array | Float32Array[] | undefined> {
+    this.#checkAlive();
+    checkOptions("embed", options);
+    const { signal } = options;
+    if (signal?.aborted) throw aborted("embedding");
+    const texts: unknown = typeof text === "string" ? [text] : text;
+    if (!Array.isArray(texts)) throw new RivuletError("bad-option", `text: expected a string or an array of strings, found ${typeof text}`);
+    texts.forEach(checkText);
+    const request = { type: "embed", texts: texts as string[], options: without(options, "signal") } as const;
+    const vectors = await this.#channel.call<Float32Array[]>(request, { signal });
+    return typeof text === "string" ? vectors[0] : vectors;
   }
 
   async tokenize(text: string, options: TokenizeOptions = {}): Promise<Uint32Array> {

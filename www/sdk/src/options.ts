@@ -3,6 +3,7 @@
  * ignored. Ranges are the engine's to judge; here it is names and types.
  */
 import { RivuletError } from "./errors.js";
+import type { AdapterUse } from "./types.js";
 
 type Check = (value: unknown) => boolean;
 type Table = Record<string, readonly [expected: string, check: Check]>;
@@ -28,6 +29,19 @@ const A_SIGNAL = [
 const STRINGS = ["an array of strings", (v: unknown) => Array.isArray(v) && v.every(isString)] as const;
 const ONE_OF = (...names: string[]) => [names.map((n) => `"${n}"`).join(" or "), (v: unknown) => names.includes(v as string)] as const;
 
+const ADAPTERS = [
+  "an array of {source, scale}",
+  (v: unknown) =>
+    Array.isArray(v) &&
+    v.every(
+      (use: unknown) =>
+        isObject(use) &&
+        Object.keys(use as object).every((name) => name === "source" || name === "scale") &&
+        (use as AdapterUse).source !== undefined &&
+        ((use as AdapterUse).scale === undefined || finite((use as AdapterUse).scale)),
+    ),
+] as const;
+
 const SOURCE = {
   signal: A_SIGNAL,
   headers: AN_OBJECT,
@@ -46,6 +60,7 @@ const LOAD = {
   tier: A_STRING,
   autotune: A_BOOLEAN,
   template: A_STRING,
+  adapters: ADAPTERS,
   onProgress: A_FUNCTION,
 } satisfies Table;
 
@@ -84,9 +99,11 @@ export const KNOWN = {
     parseSpecial: A_BOOLEAN,
     tools: ["an array", Array.isArray],
     templateVars: AN_OBJECT,
+    adapters: ADAPTERS,
     signal: A_SIGNAL,
     onToken: A_FUNCTION,
   },
+  embed: { pooling: ONE_OF("mean", "cls", "last"), normalize: A_BOOLEAN, dimensions: A_COUNT, signal: A_SIGNAL },
   tokenize: { addBos: A_BOOLEAN, parseSpecial: A_BOOLEAN },
   detokenize: { skipSpecial: A_BOOLEAN },
   applyChatTemplate: {

@@ -31,11 +31,13 @@ export type Request =
   | { type: "load"; id: number; source: SourceDescription; options: object; wasmUrl?: string }
   | { type: "bench"; id: number; source?: SourceDescription; synthetic?: string; load: object; bench: object; wasmUrl?: string }
   | { type: "generate"; id: number; prompt: string | Uint32Array | object[]; options: Record<string, unknown> }
+  | { type: "embed"; id: number; texts: string[]; options: Record<string, unknown> }
+  | { type: "adapter"; id: number; source: SourceDescription }
   | { type: "call"; id: number; method: keyof Calls; args: unknown[] }
   | { type: "abort"; id: number }
   | { type: "dispose"; id: number };
 
-export type Result = ModelInfo | BenchReport | LoadedModelInfo | Generated | Uint32Array | string | undefined;
+export type Result = ModelInfo | BenchReport | LoadedModelInfo | Generated | Uint32Array | Float32Array[] | string | number | undefined;
 
 export type Reply =
   | { type: "progress"; id: number; progress: Progress }

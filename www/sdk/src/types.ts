@@ -41,6 +41,14 @@ export interface Message {
   [property: string]: unknown;
 }
 
+/** A LoRA adapter in GGUF, and how strongly it counts. */
+export interface AdapterUse {
+  /** Where its file comes from. Fetched once: the same address, or the same object, is the same adapter. */
+  source: ModelSource;
+  /** What its changes are multiplied with; 1 by default. */
+  scale?: number;
+}
+
 /** How far loading is. */
 export interface Progress {
   /** What is being done now: `header`, `tokenizer`, `weights` or `kernels`. */
@@ -91,6 +99,8 @@ export interface LoadOptions extends SourceOptions {
   autotune?: boolean;
   /** A chat template (Jinja) in place of the file's, or where the file has none. A broken one fails the load with `bad-template`. */
   template?: string;
+  /** Adapters that answers are given with, unless {@link GenerateOptions.adapters} says otherwise. They are fetched while loading. */
+  adapters?: readonly AdapterUse[];
   /** Called as loading advances. */
   onProgress?: (progress: Progress) => void;
 }
@@ -133,6 +143,11 @@ export interface GenerateOptions {
   tools?: readonly object[];
   /** More variables for the chat template, such as `enable_thinking`. */
   templateVars?: Record<string, unknown>;
+  /**
+   * The adapters of this answer, instead of those that the model was loaded with: `[]` for none. One that is new is fetched first.
+   * Another choice than the last answer's empties the KV cache.
+   */
+  adapters?: readonly AdapterUse[];
   /** Aborts: `run.done` resolves with what there is, finishReason `aborted`. */
   signal?: AbortSignal;
   /** Called once per sampled token, in order. What it throws ends the run and rejects `run.done`. */
@@ -307,6 +322,18 @@ export interface AdapterSummary {
   maxStorageBufferBindingSize: number;
 }
 
+/** Options of {@link Model.embed}. */
+export interface EmbedOptions {
+  /** Which tokens' vectors count: the mean of all, the first one's (`cls`) or the last one's. By default what the file says. */
+  pooling?: "mean" | "cls" | "last";
+  /** Scales each vector to length 1, so that a dot product is the cosine; true by default. */
+  normalize?: boolean;
+  /** Only the first so many numbers, for models that were trained for that (Matryoshka); all by default. */
+  dimensions?: number;
+  /** Aborts: the call rejects with code `aborted`. */
+  signal?: AbortSignal;
+}
+
 /** Options of {@link Model.tokenize}. */
 export interface TokenizeOptions {
   /** Puts the beginning-of-sequence token first; by default what the file says. */
@@ -348,6 +375,13 @@ export interface Model extends AsyncDisposable {
   /** Rejections of later calls say it too; this tells a page at once. Resolves with the error when the device is lost. */
   readonly lost: Promise<RivuletError>;
   generate(prompt: Prompt, options?: GenerateOptions): Run;
+  /**
+   * The vector of a text, or one for each of several: what the model makes of its tokens, pooled. For embeddings models; others have
+   * to be told a pooling. Prefixes that a model was trained with ("query: ", "search_document: ") are the caller's to write. It takes
+   * its turn with generations.
+   */
+  embed(text: string, options?: EmbedOptions): Promise<Float32Array>;
+  embed(texts: readonly string[], options?: EmbedOptions): Promise<Float32Array[]>;
   tokenize(text: string, options?: TokenizeOptions): Promise<Uint32Array>;
   detokenize(ids: Uint32Array | readonly number[], options?: DetokenizeOptions): Promise<string>;
   countTokens(textOrMessages: string | readonly Message[], options?: TokenizeOptions): Promise<number>;

@@ -33,6 +33,7 @@ const step = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 1
 
 export class Model {
   #busy = false;
+  #adapters = 0;
 
   static async load(
     files: ModelFiles,
@@ -58,14 +59,14 @@ export class Model {
 
   async generate(
     prompt: string | Uint32Array | object[],
-    options: { maxTokens?: number },
+    options: { maxTokens?: number; adapters?: unknown[] },
     onToken: (t: { id: number; text: string; logprob: number; index: number }) => void,
     abort: AbortFlag,
   ): Promise<unknown> {
     if (this.#busy) throw failure("internal", "two calls at once");
     this.#busy = true;
     const text = typeof prompt === "string" ? prompt : JSON.stringify(prompt);
-    log.push(`begin ${text}`);
+    log.push(`begin ${text}${options.adapters ? ` with ${JSON.stringify(options.adapters)}` : ""}`);
     try {
       if (text === "!fail") throw failure("context-overflow", "too long");
       if (text === "!panic") {
@@ -94,6 +95,23 @@ export class Model {
     } finally {
       this.#busy = false;
     }
+  }
+
+  async loadAdapter(files: ModelFiles): Promise<number> {
+    const source = await opened(files);
+    const kind = new TextDecoder().decode(await source.read(0, source.size));
+    if (kind !== "lora") throw failure("bad-file", "adapter: expected a LoRA adapter");
+    log.push("adapter loaded");
+    return this.#adapters++;
+  }
+
+  async embed(text: string, options: { dimensions?: number }, abort: AbortFlag): Promise<Float32Array> {
+    if (this.#busy) throw failure("internal", "two calls at once");
+    this.#busy = true;
+    await step();
+    this.#busy = false;
+    if (abort.aborted) throw failure("aborted", "aborted");
+    return Float32Array.from([text.length, 1, 2].slice(0, options.dimensions));
   }
 
   tokenize(text: string): Uint32Array {

@@ -147,6 +147,65 @@ describe("options", () => {
   });
 });
 
+describe("adapters", () => {
+  const lora = new TextEncoder().encode("lora");
+  const other = new Blob(["lora"]);
+
+  test("are fetched once and chosen for each answer", async () => {
+    expect((await model.generate("abc", { adapters: [{ source: lora }] }).done).text).toBe("abc");
+    await model.generate("def", { adapters: [{ source: other, scale: 0.5 }, { source: lora, scale: -1 }] }).done;
+    await model.generate("ghi").done;
+    expect(log.filter((line) => /^(begin|adapter)/.test(line))).toEqual([
+      "adapter loaded",
+      'begin abc with [{"id":0,"scale":1}]',
+      "adapter loaded",
+      'begin def with [{"id":1,"scale":0.5},{"id":0,"scale":-1}]',
+      "begin ghi",
+    ]);
+  });
+
+  test("of the load are the default", async () => {
+    const adapted = await loadModel(file, { worker: false, adapters: [{ source: lora, scale: 2 }] });
+    await adapted.generate("abc").done;
+    await adapted.generate("def", { adapters: [] }).done;
+    await adapted.dispose();
+    expect(log.filter((line) => line.startsWith("begin"))).toEqual(['begin abc with [{"id":0,"scale":2}]', "begin def"]);
+  });
+
+  test("that are none are refused, and the model answers on", async () => {
+    const wrong = new Blob(["GGUF"]);
+    await expect(model.generate("abc", { adapters: [{ source: wrong }] }).done).rejects.toMatchObject({ code: "bad-file" });
+    expect((await model.generate("abc").done).text).toBe("abc");
+    await expect(loadModel(file, { worker: false, adapters: [{ source: wrong }] })).rejects.toMatchObject({ code: "bad-file" });
+    for (const adapters of [{}, [{}], [lora], [{ source: lora, scale: "1" }], [{ source: lora, weight: 1 }]]) {
+      await expect(model.generate("abc", { adapters } as object).done).rejects.toMatchObject({ code: "bad-option" });
+    }
+  });
+});
+
+describe("embeddings", () => {
+  test("one text gives a vector, several give one each, between generations", async () => {
+    const run = model.generate("abcdef");
+    const [one, several] = await Promise.all([model.embed("abc"), model.embed(["a", "bb"], { dimensions: 2 })]);
+    expect([...one]).toEqual([3, 1, 2]);
+    expect(several.map((v) => [...v])).toEqual([[1, 1], [2, 1]]);
+    expect((await run.done).text).toBe("abcdef");
+    expect(await model.embed([])).toEqual([]);
+  });
+
+  test("wrong ones are refused, aborts are heard", async () => {
+    await expect(model.embed(3 as never)).rejects.toMatchObject({ code: "bad-option" });
+    await expect(model.embed(["a", 3 as never])).rejects.toMatchObject({ code: "bad-option" });
+    await expect(model.embed("a", { pooling: "max" as never })).rejects.toMatchObject({ code: "bad-option" });
+    await expect(model.embed("a", { signal: AbortSignal.abort() })).rejects.toMatchObject({ code: "aborted" });
+    const controller = new AbortController();
+    const vectors = model.embed(["a", "b", "c"], { signal: controller.signal });
+    controller.abort();
+    await expect(vectors).rejects.toMatchObject({ code: "aborted" });
+    expect([...(await model.embed("abc"))]).toEqual([3, 1, 2]);
+  });
+});
+
 describe("text", () => {
   test("there and back", async () => {
     expect(await model.detokenize(await model.tokenize("abc"))).toBe("abc");

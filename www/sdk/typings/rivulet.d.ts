@@ -42,6 +42,8 @@ export class Model {
     onToken: (token: { id: number; text: string; logprob: number; index: number }) => void,
     abort: AbortFlag,
   ): Promise<unknown>;
+  embed(text: string, options: object, abort: AbortFlag): Promise<Float32Array>;
+  loadAdapter(files: ModelFiles, abort: AbortFlag): Promise<number>;
   tokenize(text: string, options?: object): Uint32Array;
   detokenize(ids: Uint32Array, options?: object): string;
   applyChatTemplate(messages: object[], options?: object): string;

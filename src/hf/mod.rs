@@ -31,7 +31,7 @@ pub enum Quantize {
     #[default]
     #[serde(rename = "q8_0")]
     Q8_0,
-    /// Four bits and a scale for each 32.
+    /// Four bits and a scale for each 32; the embedding and the head have eight.
     #[serde(rename = "q4_0")]
     Q4_0,
     /// What they are in the files: F32, F16 or BF16.

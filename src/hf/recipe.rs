@@ -203,6 +203,8 @@ fn format(kind: &str, stored: Format, matrix: bool, cols: u64, quantize: Quantiz
         Quantize::None => stored,
         _ if !whole_groups => Format::F16,
         Quantize::Q8_0 => Format::Q8_0,
+        // All logits hang on these, and a four-bit head tells tokens apart badly.
+        Quantize::Q4_0 if matches!(kind, "token_embd" | "output") => Format::Q8_0,
         Quantize::Q4_0 => Format::Q4_0,
     }
 }

@@ -83,8 +83,10 @@ def tokenizer_json(fixture, pre):
     return {"version": "1.0", "added_tokens": added, "normalizer": normalizer, "pre_tokenizer": None, "model": model, "decoder": None}
 
 
-def as_stored(weight, kind):
-    """A weight after a format and back; what is no matrix of whole blocks stays."""
+def as_stored(key, weight, kind):
+    """A weight after a format and back; what is no matrix of whole blocks stays, and with four bits embedding and head have eight."""
+    if kind == FORMATS["q4_0"] and key in ("model.embed_tokens.weight", "lm_head.weight"):
+        kind = FORMATS["q8_0"]
     if kind is None or weight.ndim < 2 or weight.shape[-1] % 32:
         return weight
     rows = weight.float().numpy()
@@ -95,7 +97,7 @@ def golden(model, config, folder):
     original = {k: v.clone() for k, v in model.state_dict().items()}
     floats, out = [], {"prompt_ids": PROMPTS, "vocab_size": config.vocab_size, "quantize": {}}
     for name, kind in FORMATS.items():
-        model.load_state_dict({k: as_stored(v, kind) for k, v in original.items()})
+        model.load_state_dict({k: as_stored(k, v, kind) for k, v in original.items()})
         out["quantize"][name] = {}
         for prompt, ids in PROMPTS.items():
             with torch.no_grad():
@@ -105,7 +107,7 @@ def golden(model, config, folder):
             if name == "none" and prompt == "long":
                 print(f"  std of logits {logits.std():.2f}")
     greedy, margins = list(PROMPTS["short"]), []
-    model.load_state_dict({k: as_stored(v, FORMATS["q8_0"]) for k, v in original.items()})
+    model.load_state_dict({k: as_stored(k, v, FORMATS["q8_0"]) for k, v in original.items()})
     for _ in range(16):
         with torch.no_grad():
             top = model(torch.tensor([greedy])).logits[0, -1].topk(2)

@@ -87,7 +87,7 @@ export interface LoadOptions extends SourceOptions {
   precision?: Precision;
   /**
    * What weights in safetensors become while they load: eight bits (`q8_0`, the default) or four (`q4_0`) with a scale for each 32, or
-   * what they are in the files (`none`). Weights in GGUF have their format: there it is `bad-option`.
+   * what they are in the files (`none`). With `q4_0` the embedding and the head have eight. Weights in GGUF have their format: there it is `bad-option`.
    */
   quantize?: Quantize;
   /** Forces a device tier (`base`, `f16`, `subgroup`, `cpu`, …), for tests and measurements. */

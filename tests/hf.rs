@@ -57,7 +57,15 @@ fn logits_of_every_family() {
         }
         let golden = read_json(&data(&format!("hf/{name}/golden.json")));
         let floats = read_f32(&data(&format!("hf/{name}/golden.f32")));
-        for (quantize, offsets) in golden["quantize"].as_object().unwrap() {
+        // Each load compiles its kernels, so that not every family has every format: F16, BF16 and F32 as they are, and four bits once
+        // for rows in pairs and once as stored.
+        let formats: &[&str] = match name {
+            "llama" | "gemma3" => &["none", "q8_0", "q4_0"],
+            "qwen3" | "granite" => &["none", "q8_0"],
+            _ => &["q8_0"],
+        };
+        for quantize in formats {
+            let offsets = &golden["quantize"][quantize];
             let mut engine = load(&directory(name), quantize).unwrap_or_else(|e| panic!("{name} {quantize}: {e}"));
             let mut worst = 0f32;
             for (prompt, at) in offsets.as_object().unwrap() {
@@ -67,7 +75,7 @@ fn logits_of_every_family() {
             }
             println!("{name} {quantize}: {worst:.1e}");
             assert!(worst < 1e-3, "{name} {quantize}: {worst}");
-            if quantize == "q8_0" {
+            if *quantize == "q8_0" {
                 let sure = sure_steps(&golden["greedy_margins"], 4e-3);
                 let expected = numbers(&golden["greedy_q8_0"]);
                 let found = greedy(&mut engine, &numbers(&golden["prompt_ids"]["short"]), sure);

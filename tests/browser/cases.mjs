@@ -127,6 +127,78 @@ export const tests = [
     },
   },
   {
+    name: "a split GGUF model, by address, in arrays and as Files",
+    async run(t) {
+      const page = await t.page();
+      const files = [1, 2, 3].map((i) => `/data/split/tiny-0000${i}-of-00003.gguf`);
+      const ids = [5, 260, 300, 7, 411, 33, 260, 90];
+      const load = { contextLength: 64, kvType: "f32" };
+      await evaluateLoad(page, "split", files[1], load);
+      const first = await evaluateGenerate(page, "split", ids, greedy(6));
+      consistent(first);
+      const found = await page.evaluate(
+        async ([urls, prompt, options]) => {
+          const { inspectModel, loadModel, outcome, models } = globalThis.harness;
+          const blobs = await Promise.all(urls.map(async (url) => (await fetch(url)).blob()));
+          const named = blobs.map((blob, i) => new File([blob], urls[i].split("/").pop()));
+          const sources = { addresses: urls.toReversed(), blobs, files: named.toReversed() };
+          const tensors = {};
+          for (const [name, source] of Object.entries(sources)) tensors[name] = (await inspectModel(source)).parameters;
+          const of = async (source) => (await outcome(loadModel(source, options))).error;
+          const errors = {
+            missing: await of(named.slice(0, 2)),
+            cut: await of([named[0], new File([blobs[1].slice(0, 9000)], named[1].name), named[2]]),
+            absent: await of("/data/split/tiny-00001-of-00004.gguf"),
+            quantize: (await outcome(loadModel(named, { ...options, quantize: "q8_0" }))).error,
+          };
+          // What was loaded before is as it was.
+          const again = await models.get("split").generate(prompt, { maxTokens: 6, temperature: 0, ignoreEos: true }).done;
+          return { tensors, errors, again: again.tokens };
+        },
+        [files, ids, load],
+      );
+      await dispose(page, "split");
+      deepEqual(found.again, first.tokens);
+      equal(new Set(Object.values(found.tensors)).size, 1, JSON.stringify(found.tensors));
+      const { missing, cut, absent, quantize } = found.errors;
+      deepEqual([missing?.code, cut?.code, absent?.code, quantize?.code], ["network", "bad-file", "network", "bad-option"]);
+      ok(missing.message.includes("tiny-00003-of-00003.gguf"), missing.message);
+      ok(cut.message.includes("tiny-00002-of-00003.gguf"), cut.message);
+    },
+  },
+  {
+    name: "a directory of safetensors continues as transformers does",
+    async run(t) {
+      const page = await t.page();
+      const golden = await page.evaluate(async () => (await fetch("/data/hf/llama/golden.json")).json());
+      const close = golden.greedy_margins.findIndex((margin) => margin < 2e-2);
+      const expected = golden.greedy_q8_0.slice(0, Math.min(close < 0 ? 8 : close, 8));
+      const { info, phases } = await evaluateLoad(page, "hf", "/data/hf/llama/", { contextLength: 64, kvType: "f32" });
+      const result = await evaluateGenerate(page, "hf", golden.prompt_ids.short, greedy(expected.length));
+      await dispose(page, "hf");
+      consistent(result);
+      deepEqual(result.tokens, expected);
+      deepEqual([info.architecture, info.vocabularySize, info.quantization], ["llama", 512, "Q8_0"]);
+      ok(phases.includes("weights"), phases.join());
+      // The same from a picked folder, with four bits; and a folder without one of its files.
+      const found = await page.evaluate(async () => {
+        const { loadModel, outcome } = globalThis.harness;
+        const names = ["config.json", "tokenizer.json", "model.safetensors.index.json"];
+        const shards = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"];
+        const files = [];
+        for (const name of [...names, ...shards]) files.push(new File([await (await fetch(`/data/hf/llama/${name}`)).blob()], name));
+        const model = await loadModel(files, { contextLength: 64, quantize: "q4_0" });
+        const { quantization } = model.info;
+        await model.dispose();
+        const error = (await outcome(loadModel(files.slice(0, -1), { contextLength: 64 }))).error;
+        return { quantization, error };
+      });
+      ok(["Q4_0", "Q8_0"].includes(found.quantization), found.quantization);
+      equal(found.error?.code, "network");
+      ok(found.error.message.includes("model-00002-of-00002.safetensors"), found.error.message);
+    },
+  },
+  {
     name: "damaged files end in results or errors",
     async run(t) {
       if (!t.tiny) t.skip("tests/data/models/q-llama is not there");

@@ -20,7 +20,7 @@ use rivulet::tensor::{Format, Tier};
 use serde_json::json;
 
 /// Tiny models with f16 weights, which both references hold exactly.
-const FIXTURES: [&str; 21] = [
+const FIXTURES: &[&str] = &[
     "llama-spm",
     "llama3-rope-tied",
     "mistral",
@@ -38,6 +38,11 @@ const FIXTURES: [&str; 21] = [
     "stablelm",
     "olmo2",
     "granite",
+    "llama-yarn-tiny",
+    "gptneox-tiny",
+    "falcon-tiny",
+    "command-r-tiny",
+    "cohere2-tiny",
     "lfm2",
     "qwen35",
     "lfm2-tiny",
@@ -48,6 +53,8 @@ const TINY: f32 = 1e-3;
 const REAL: f32 = 5e-3;
 /// f16 arithmetic or an f16 cache, on the tiny models (`shared/fixtures/README.md`).
 const TINY_F16: f32 = 5e-2;
+/// Prefill in an f16 tier, whose tiles round activations to f16 and sum eight products in it.
+const TINY_F16_TILES: f32 = 7e-2;
 
 /// Base arithmetic by both kinds of kernels: barrier-free ones and those with workgroups.
 const BASE_TIERS: [&str; 2] = ["cpu+base", "gpu+base"];
@@ -93,7 +100,7 @@ fn check_fixture(name: &str, golden: &Golden, kv: &str, tier: &str, tolerance: f
 #[test]
 fn tiny_models_equal_transformers() {
     let part = std::env::var("RIVULET_CASES").unwrap_or_default();
-    for name in FIXTURES.into_iter().filter(|name| name.contains(&part)) {
+    for name in FIXTURES.iter().copied().filter(|name| name.contains(&part)) {
         let Some(golden) = Golden::find(&format!("models/{name}")).filter(|g| g.file("model.gguf").is_file()) else {
             skip("tiny_models_equal_transformers", &format!("{name} is only in the developers' fixtures"));
             continue;
@@ -106,7 +113,7 @@ fn tiny_models_equal_transformers() {
         println!("{name} cpu+base: f16 cache {worst:.1e}");
         for tier in ["gpu+f16+subgroup", "gpu+subgroup"] {
             match gpu(Some(tier)) {
-                Ok(_) => println!("{name} {tier}: {:.1e}", check_fixture(name, &golden, "f32", tier, TINY_F16)),
+                Ok(_) => println!("{name} {tier}: {:.1e}", check_fixture(name, &golden, "f32", tier, TINY_F16_TILES)),
                 Err(_) => skip("tiny_models_equal_transformers", &format!("this adapter has no tier {tier}")),
             }
         }

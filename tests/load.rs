@@ -390,6 +390,17 @@ fn what_would_change_the_answer_is_refused_not_left_out() {
         let e = describe(file).unwrap_err();
         assert!(e.code == Code::UnsupportedArchitecture && e.message.contains(word), "{word}: {e}");
     }
+    // Blocks that only guess further tokens are left out.
+    let ahead = |n| {
+        let mut file =
+            small().number("llama.nextn_predict_layers", n).zeros("blk.1.nextn.eh_proj.weight", Format::F32, &[64, 64]);
+        file.metadata[1].2 = 2u32.to_le_bytes().to_vec(); // block_count
+        file
+    };
+    assert_eq!(describe(ahead(1)).unwrap().memory_bytes, describe(small()).unwrap().memory_bytes);
+    assert_eq!(describe(ahead(0)).unwrap_err().code, Code::BadFile);
+    assert_eq!(describe(ahead(2)).unwrap_err().code, Code::BadFile);
+    assert_eq!(describe(ahead(u32::MAX)).unwrap_err().code, Code::BadFile);
     // A later dispatch could not be checked so cheaply: a tensor of the wrong shape names both shapes.
     let mut wrong = small();
     wrong.tensors[4].shape = vec![64, 32];

@@ -77,6 +77,8 @@ pub struct Architecture {
     pub name: String,
     /// Blocks.
     pub n_layers: u32,
+    /// Blocks behind them that only guess further tokens (multi-token prediction): they are left out, and no answer changes.
+    pub ahead: u32,
     /// Each block's own facts.
     pub layers: Vec<LayerFacts>,
     /// Width of the residual stream.

@@ -93,10 +93,12 @@ impl<'a> Facts<'a> {
             return Ok(one.map(|v| vec![v; n_layers as usize]));
         };
         let values = integers(array).ok_or_else(|| err!(BadFile, "metadata {key}: expected an array of unsigned integers"))?;
-        if values.len() != n_layers as usize {
+        // Blocks that are left out may have numbers, too.
+        let all = n_layers as usize + self.ahead()? as usize;
+        if values.len() != n_layers as usize && values.len() != all {
             return Err(err!(BadFile, "metadata {key}: expected a number for each of {n_layers} layers, found {}", values.len()));
         }
-        values.into_iter().map(|v| narrow(&key, v)).collect::<Result<Vec<_>>>().map(Some)
+        values.into_iter().take(n_layers as usize).map(|v| narrow(&key, v)).collect::<Result<Vec<_>>>().map(Some)
     }
 
     /// `NAME.key` where the block has one number for all layers: as a number, or as an array of equal ones.
@@ -107,6 +109,11 @@ impl<'a> Facts<'a> {
             true => Ok(first),
             false => Err(err!(UnsupportedArchitecture, "{}: layers of different {key} are not supported", self.name)),
         }
+    }
+
+    /// The blocks at the end that only guess further tokens.
+    fn ahead(&self) -> Result<u32> {
+        Ok(self.u32("nextn_predict_layers")?.unwrap_or(0))
     }
 
     /// Whether the file has this tensor.
@@ -126,10 +133,15 @@ impl<'a> Facts<'a> {
     /// What every family of this block has: sizes, norms before both halves, rope in pairs with its scaling, a SiLU gate. Families
     /// change what differs.
     pub fn block(&self, kind: NormKind) -> Result<Architecture> {
-        let n_layers = self.need_u32("block_count")?;
-        if n_layers == 0 || n_layers > limit::LAYERS {
-            return Err(err!(BadFile, "{} block_count: expected 1 to {}, found {n_layers}", self.name, limit::LAYERS));
+        let blocks = self.need_u32("block_count")?;
+        if blocks == 0 || blocks > limit::LAYERS {
+            return Err(err!(BadFile, "{} block_count: expected 1 to {}, found {blocks}", self.name, limit::LAYERS));
         }
+        let ahead = self.ahead()?;
+        if ahead >= blocks {
+            return Err(err!(BadFile, "{} nextn_predict_layers: expected fewer than {blocks}, found {ahead}", self.name));
+        }
+        let n_layers = blocks - ahead;
         let uniform = |key: &str| self.uniform(key, n_layers);
         let n_heads = uniform("attention.head_count")?.ok_or_else(|| self.missing("attention.head_count"))?;
         let n_embd = self.need_u32("embedding_length")?;
@@ -150,6 +162,7 @@ impl<'a> Facts<'a> {
         Ok(Architecture {
             name: self.name.to_owned(),
             n_layers,
+            ahead,
             layers: kv_heads.into_iter().map(|n_kv_heads| LayerFacts { n_kv_heads, window: 0, rotated: true }).collect(),
             n_embd,
             n_heads,

@@ -239,8 +239,9 @@ impl Plan {
         buffers[ids.small.id.0 as usize].bytes = ids.small.bytes;
         // A tensor that no kernel reads would silently be missing from the answer (a bias, a norm, an expert).
         let factors = architecture.rope_global.factors.tensors();
-        let unread =
-            |(i, t): &(usize, &TensorInfo)| !factors.contains(&t.name.as_str()) && !uploads.iter().any(|u| u.tensor == *i);
+        let left_out: Vec<String> = (a.n_layers..a.n_layers + a.ahead).map(|layer| format!("blk.{layer}.")).collect();
+        let needless = |name: &str| factors.contains(&name) || left_out.iter().any(|block| name.starts_with(block.as_str()));
+        let unread = |(i, t): &(usize, &TensorInfo)| !needless(&t.name) && !uploads.iter().any(|u| u.tensor == *i);
         if let Some((_, tensor)) = header.tensors.iter().enumerate().find(unread) {
             let (name, family) = (&tensor.name, &architecture.name);
             return Err(err!(

@@ -378,12 +378,11 @@ fn what_would_change_the_answer_is_refused_not_left_out() {
     let info = describe(small().text("tokenizer.chat_template.default", "x")).unwrap();
     assert!(info.has_chat_template && info.template_error.is_none());
     let refused = [
-        ("blk.0.attn_q.bias", small().zeros("blk.0.attn_q.bias", Format::F32, &[64])),
+        ("attn_sub_norm", small().zeros("blk.0.attn_sub_norm.weight", Format::F32, &[64])),
         ("blk.7.attn_sinks", small().zeros("blk.7.attn_sinks", Format::F32, &[32])),
-        ("llama.expert_count", small().number("llama.expert_count", 8)),
+        ("llama.attention.clamp_kqv", small().pair("llama.attention.clamp_kqv", types::F32, 8f32.to_le_bytes())),
         ("llama.attention.causal", small().pair("llama.attention.causal", types::BOOL, [0])),
-        ("split.count", small().number("split.count", 3)),
-        ("yarn", small().text("llama.rope.scaling.type", "yarn")),
+        ("dynamic", small().text("llama.rope.scaling.type", "dynamic")),
         ("t5", Gguf::default().text("general.architecture", "t5")),
     ];
     for (word, file) in refused {

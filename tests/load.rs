@@ -381,7 +381,6 @@ fn what_would_change_the_answer_is_refused_not_left_out() {
         ("attn_sub_norm", small().zeros("blk.0.attn_sub_norm.weight", Format::F32, &[64])),
         ("blk.7.attn_sinks", small().zeros("blk.7.attn_sinks", Format::F32, &[32])),
         ("llama.attention.clamp_kqv", small().pair("llama.attention.clamp_kqv", types::F32, 8f32.to_le_bytes())),
-        ("llama.attention.causal", small().pair("llama.attention.causal", types::BOOL, [0])),
         ("dynamic", small().text("llama.rope.scaling.type", "dynamic")),
         ("t5", Gguf::default().text("general.architecture", "t5")),
     ];

@@ -228,9 +228,10 @@ fn failures_say_where_and_why() {
 #[test]
 fn hostile_templates_end_soon() {
     // Two values of 2^60 elements each, from a page of template, and what looks at all of them.
-    let grow = "{% set x = [1] %}".to_owned() + &"{% set x = [x, x] %}".repeat(60);
-    let doubling = |print: &str| grow.clone() + "{% set y = x %}" + &grow + print;
     let nested = |open: &str, close: &str, n: usize, inner: &str| open.repeat(n) + inner + &close.repeat(n);
+    let doubling = |print: &str| {
+        "{% set x, y = 1, 1 %}".to_owned() + &nested("{% with x = [x, x], y = [y, y] %}", "{% endwith %}", 60, print)
+    };
     let mut bombs = vec![
         "{{ 'a' * 10**9 }}".to_owned(),
         // What looks like a string in a comment or a raw block hides no tag from the bounds.
@@ -348,7 +349,7 @@ fn hostile_templates_end_soon() {
             "{{ [x][0] ~ '' }}",
             "{{ x|first|last ~ '' }}",
             "{{ not x == y }}",
-            "{% do x ~ y %}",
+            "{% do f(x ~ y) %}",
             "{% with z = x ~ y %}{% endwith %}",
             "{{ 'a' is endingwith x }}",
             "{{ x|int }}",
@@ -376,6 +377,7 @@ fn hostile_templates_end_soon() {
         nested("{% for x in [[x, x]] %}", "{% endfor %}", 60, "{{ x ~ '' }}"),
         nested("{% with x = x|zip(x)|list %}", "{% endwith %}", 60, "{{ x ~ '' }}"),
         "{% macro f(x, n) %}{% if n %}{{ f([x, x], n - 1) }}{% else %}{{ x ~ '' }}{% endif %}{% endmacro %}{{ f(1, 28) }}".to_owned(),
+        format!("{{% set x = [1] %}}{}", "{% set x = [x, x] %}".repeat(60)),
         format!("{{% set x = [1] %}}{}{{{{ x ~ '' }}}}", "{% set x = x + x %}".repeat(60)),
         format!("{{% set x = [1] %}}{}{{{{ x|length }}}}", "{% set x = x * 10 %}".repeat(60)),
         format!("{{% set x = {{'a': 1}} %}}{}{{{{ x.b }}}}", "{% set x = x|chain(x) %}".repeat(60)),
@@ -405,11 +407,12 @@ fn hostile_templates_end_soon() {
     let mut slowest = (std::time::Duration::ZERO, String::new());
     let mut rendered = 0;
     for (i, bomb) in bombs.iter().enumerate() {
-        for messages in [&to_value(json!([])), &long].into_iter().take(1 + usize::from(i % 4 == 0 || i >= bombs.len() - 27)) {
+        for messages in [&to_value(json!([])), &long].into_iter().take(1 + usize::from(i % 8 == 0 || i >= bombs.len() - 27)) {
             let start = std::time::Instant::now();
             let result = ChatTemplate::new(bomb).and_then(|template| template.render(messages, &options(json!({}))));
             let took = start.elapsed();
-            let name = &bomb[bomb.char_indices().rev().nth(90).map_or(0, |(at, _)| at)..];
+            let inner = bomb.trim_end_matches("{% endwith %}");
+            let name = &inner[inner.char_indices().rev().nth(90).map_or(0, |(at, _)| at)..];
             match &result {
                 Ok(text) => assert!(text.len() < 20_000_000, "{name}: {} bytes", text.len()),
                 Err(error) => assert!(matches!(error.code, Code::BadTemplate), "{name}: {error}"),
@@ -595,6 +598,41 @@ fn file(keys: &[(&str, &str)]) -> (Tokenizer, Metadata) {
     let tokenizer = Tokenizer::from_metadata(&mut header.metadata).unwrap();
     let entries = keys.iter().map(|(key, text)| ((*key).to_owned(), rivulet::gguf::Value::String((*text).to_owned())));
     (tokenizer, Metadata::from_entries(entries.collect()))
+}
+
+#[test]
+fn vendors_templates_take_long_conversations() {
+    let Some(folder) = shared().map(|shared| shared.join("fixtures/chat/templates")) else {
+        return skip("chat/vendors-long", "needs ../shared/fixtures/chat: vendors' templates may not be copied");
+    };
+    let conversation = |n: usize, text: &str| {
+        let role = |i: usize| if i.is_multiple_of(2) { "user" } else { "assistant" };
+        to_value((0..n).map(|i| json!({"role": role(i), "content": format!("{i} {text}")})).collect::<Vec<_>>())
+    };
+    let long = "the zebra ".repeat(500);
+    let conversations =
+        [conversation(401, &long), conversation(401, &("<think>".to_owned() + &long + "</think>x")), conversation(601, "Hi!")];
+    let properties: serde_json::Value = (0..30)
+        .map(|i| (format!("p{i}"), json!({"type": "string", "description": "x".repeat(80)})))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
+    let tool = |i: usize| json!({"type": "function", "function": {"name": format!("f{i}"), "description": "does", "parameters": {"type": "object", "properties": properties, "required": ["p1"]}}});
+    let tools = to_value((0..40).map(tool).collect::<Vec<_>>());
+    for file in std::fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        let template = ChatTemplate::new(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        for (i, messages) in conversations.iter().enumerate() {
+            for tools in [None, Some(tools.clone())] {
+                let mut options = options(json!({"bos_token": "<s>", "eos_token": "</s>"}));
+                options.tools = tools;
+                let start = std::time::Instant::now();
+                // Some take no tools, or no such messages, and say so.
+                let result = template.render(messages, &options);
+                println!("{:>5} ms {} {i} {:?}", start.elapsed().as_millis(), path.display(), result.as_ref().map(String::len));
+                assert!(!result.is_err_and(|e| e.message.contains("expected less work")), "{} {i}", path.display());
+            }
+        }
+    }
 }
 
 #[test]

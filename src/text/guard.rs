@@ -17,14 +17,12 @@ use super::python::to_str;
 /// The deepest nesting of values: that of real ones is a tenth of it.
 const MAX_DEPTH: usize = 64;
 
-/// Shares of a unit of fuel: one for each byte that is read, as in minijinja, and these for each value that is read, or only
-/// counted.
+/// Shares of a unit of fuel: one for each byte that is read, as in minijinja, and these for each value.
 const SHARES: u64 = 64;
-const READ_SHARES: u64 = 32;
-const KEEP_SHARES: u64 = 16;
+const VALUE_SHARES: u64 = 32;
 
 /// Filters that do not look into the elements of what they are given. All others read it.
-const SHALLOW: [&str; 26] = [
+const SHALLOW: [&str; 23] = [
     "length",
     "count",
     "default",
@@ -48,9 +46,6 @@ const SHALLOW: [&str; 26] = [
     "string",
     "join",
     "bool",
-    "safe",
-    "trim",
-    "int",
 ];
 
 /// Statements in Jinja's sense and operators that are words.
@@ -344,7 +339,7 @@ pub(super) fn add(environment: &mut Environment) {
     environment.add_filter("__read", |state: &State, value: Value| read(state, &value).map(|()| value));
     environment.add_filter("__sized", |state: &State, value: Value| {
         let items = value.as_object().and_then(|_| value.len()).unwrap_or(0) as u64;
-        state.consume_fuel(items * KEEP_SHARES / 4 / SHARES)?;
+        state.consume_fuel(items / 16)?;
         Ok::<_, Error>(value)
     });
     // What is cut: the characters of a text are counted.
@@ -470,7 +465,7 @@ struct Walk<'a, 'b, 'c> {
 
 impl Walk<'_, '_, '_> {
     fn visit(&mut self, value: &Value, depth: usize) -> Result<(), Error> {
-        self.owed += if self.bytes { READ_SHARES } else { KEEP_SHARES };
+        self.owed += VALUE_SHARES;
         if self.bytes {
             self.owed += value.as_str().map_or(0, str::len) as u64;
         }

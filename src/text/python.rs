@@ -33,10 +33,10 @@ impl<'a, 'b, 'c> Writer<'a, 'b, 'c> {
         self.pay()
     }
 
-    /// Checks the depth of a container before it is written.
+    /// Checks the depth of a container before it is written, and charges for it.
     pub fn enter(&mut self, depth: usize) -> Result<(), Error> {
         if depth < MAX_DEPTH {
-            return Ok(());
+            return self.state.consume_fuel(1);
         }
         Err(Error::new(ErrorKind::InvalidOperation, format!("expected values nested at most {MAX_DEPTH} deep, found more")))
     }

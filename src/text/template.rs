@@ -19,14 +19,15 @@ use crate::gguf::Metadata;
 const MAX_TEMPLATE_BYTES: usize = 256 << 10;
 
 /// The work that a template may do, in minijinja's fuel: about one an instruction, and one for each 64 bytes of text
-/// that it makes. What real templates need for a conversation of a page is below 3,000.
-const BASE_FUEL: u64 = 100_000;
+/// that it makes. What real templates need for a conversation of a page is below 10,000, but some go through all earlier
+/// messages at each, so that several hundred take a million.
+const BASE_FUEL: u64 = 1_000_000;
 
 /// Fuel for each byte of messages, tools and variables: enough to copy all of it 64 times over.
 const FUEL_A_BYTE: u64 = 1;
 
 /// Fuel for each message or other value in them.
-const FUEL_A_VALUE: u64 = 200;
+const FUEL_A_VALUE: u64 = 500;
 
 /// How deep templates may nest calls, in minijinja's measure. The stack of wasm is 1 MiB.
 const MAX_RECURSION: usize = 120;

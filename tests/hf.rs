@@ -275,6 +275,38 @@ fn bad_tokenizers() {
 }
 
 #[test]
+fn damaged_directories_end_in_headers_or_errors() {
+    let files = directory("llama");
+    let mut rng = common::Rng(41);
+    let mut codes: std::collections::BTreeMap<&str, u32> = Default::default();
+    for name in ["config.json", "tokenizer.json", INDEX, FIRST] {
+        // Of weights only the header is damaged: other bytes are other weights.
+        let end = files.0[name].len().min(1500);
+        for _ in 0..250 {
+            let damaged = files.with(name, |file| match rng.below(3) {
+                0 => file[rng.below(end)] ^= 1 << rng.below(8),
+                1 => {
+                    // A digit for another, or many of them.
+                    let digits: Vec<usize> = (0..end).filter(|at| file[*at].is_ascii_digit()).collect();
+                    let at = digits[rng.below(digits.len())];
+                    file[at..(at + 1 + rng.below(3)).min(end)].fill(b'0' + rng.below(10) as u8);
+                }
+                _ => {
+                    let (from, to, n) = (rng.below(end), rng.below(end), rng.below(40));
+                    let piece = file[from..(from + n).min(end)].to_vec();
+                    let to = to.min(end - piece.len());
+                    file[to..to + piece.len()].copy_from_slice(&piece);
+                }
+            });
+            let code = header(&damaged).map_or_else(|e| e.code.as_str(), |_| "header");
+            *codes.entry(code).or_default() += 1;
+        }
+    }
+    println!("{codes:?}");
+    assert!(!codes.contains_key("internal") && codes["bad-file"] > 100 && codes["header"] > 10, "{codes:?}");
+}
+
+#[test]
 fn options_of_safetensors_are_theirs_only() {
     let split = Folder::read(&data("split"));
     let error = block_on(open_model(&split, "tiny-00001-of-00002.gguf", Some(Quantize::Q8_0))).map(|_| ()).unwrap_err();

@@ -136,6 +136,21 @@ const tests = [
     },
   },
   {
+    name: "all files of a model, by picker: a split GGUF, and a directory of safetensors",
+    async run({ open }) {
+      const data = path.join(repo, "tests/data");
+      const page = await open("");
+      await page.locator("#file").setInputFiles([2, 1, 3].map((i) => path.join(data, `split/tiny-0000${i}-of-00003.gguf`)));
+      await phase(page, "ready");
+      assert.match(await page.locator("#status-detail").innerText(), /^tiny, 3 files on /);
+      const names = ["config.json", "tokenizer.json", "model.safetensors.index.json", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"];
+      await page.locator("#file").setInputFiles(names.map((name) => path.join(data, "hf/llama", name)));
+      await page.locator("#status-detail", { hasText: "safetensors, 5 files on " }).waitFor();
+      await phase(page, "ready");
+      await page.close();
+    },
+  },
+  {
     name: "markdown of any model is harmless and does not flicker",
     async run({ markdown }) {
       const page = await markdown();

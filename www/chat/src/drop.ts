@@ -1,18 +1,31 @@
-// A GGUF file from the reader's own disk: by the picker, or dropped anywhere on the page. Nothing is uploaded.
+// A model from the reader's own disk, one file or all of its files: by the picker, or dropped anywhere on the page. Nothing is
+// uploaded.
 
 import { byId } from "./dom";
 
-/** Calls `open` with the file, or `refuse` with plain words. */
-export function fileDoors(open: (file: File) => void, refuse: (words: string) => void): { pick: () => void } {
+/** What several files are together: the shards of one GGUF model, or a model in safetensors. Null where they are no one model. */
+export function together(files: readonly { name: string }[]): string | null {
+  const names = files.map((file) => file.name);
+  if (names.includes("config.json") && names.some((name) => name.endsWith(".safetensors"))) return `safetensors, ${names.length} files`;
+  const stems = new Set(names.map((name) => /^(.+)-\d{5}-of-\d{5}\.gguf$/.exec(name)?.[1]));
+  const [stem] = stems;
+  return stems.size === 1 && stem !== undefined ? `${stem}, ${names.length} files` : null;
+}
+
+/** Calls `open` with the files of one model and its name, or `refuse` with plain words. */
+export function fileDoors(open: (files: File[], name: string) => void, refuse: (words: string) => void): { pick: () => void } {
   const input = byId("file", HTMLInputElement);
   const veil = byId("drop");
 
   const take = (files: FileList | null | undefined): void => {
-    const file = files?.[0];
+    const all = [...(files ?? [])];
+    const [file] = all;
     if (!file) return refuse("What was dropped is not a file.");
-    if (files.length > 1) return refuse("Please drop one GGUF file; a model in several files has to be joined first.");
-    if (file.size === 0) return refuse(`${file.name} is empty.`);
-    open(file);
+    const name = all.length === 1 ? file.name : together(all);
+    if (name === null) return refuse("Please drop one GGUF file, or all files of one model.");
+    const empty = all.find(({ size }) => size === 0);
+    if (empty) return refuse(`${empty.name} is empty.`);
+    open(all, name);
   };
 
   input.addEventListener("change", () => {

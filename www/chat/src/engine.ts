@@ -7,10 +7,10 @@ import { codeOf } from "./errors";
 
 /** Where the wanted model comes from. */
 export interface Choice {
-  source: string | File;
+  source: string | readonly File[];
   /** For people: a file name. */
   name: string;
-  /** Bytes of the file, where known before a download. */
+  /** Bytes of the files, where known before a download. */
   bytes?: number;
 }
 
@@ -88,7 +88,7 @@ export class Engine {
     const { source } = choice;
     // A file of the reader's own is asked first what it is. The default is known to be small and supported, and its
     // header is not worth a second download.
-    if (source instanceof File && !insist) {
+    if (typeof source !== "string" && !insist) {
       const info = await inspectModel(source, { signal });
       const reason = info.unsupported[0];
       if (reason) throw Object.assign(new Error(reason.message), { code: reason.code });

@@ -39,7 +39,7 @@ const composer = new Composer({
   send: (text) => void conversation.ask(text),
   stop: () => void conversation.stop(),
 });
-const files = fileDoors((file) => void openFile(file), (words) => notice(words));
+const files = fileDoors((files, name) => void openFiles(files, name), (words) => notice(words));
 const dialog = byId("settings", HTMLDialogElement);
 
 /** The model that the address asks for, or the default one. */
@@ -62,10 +62,10 @@ function load(choice: Choice, insist = false): void {
   );
 }
 
-async function openFile(file: File): Promise<void> {
+async function openFiles(files: readonly File[], name: string): Promise<void> {
   if (dialog.open) dialog.close();
   await conversation.stop();
-  load({ source: file, name: file.name, bytes: file.size });
+  load({ source: files, name, bytes: files.reduce((sum, file) => sum + file.size, 0) });
 }
 
 /** A few plain words for a slip that is no failure of the model. */
@@ -140,7 +140,7 @@ function note(state: State): string {
   const size = state.choice.bytes ? bytes(state.choice.bytes) : "";
   switch (state.phase) {
     case "idle":
-      return state.choice.source instanceof File ? `${size}, from this device` : [size, "downloaded once you press the button"].filter(Boolean).join(", ");
+      return typeof state.choice.source !== "string" ? `${size}, from this device` : [size, "downloaded once you press the button"].filter(Boolean).join(", ");
     case "loading":
       return "Loading. You can already write your message.";
     case "ready": {

@@ -1,9 +1,22 @@
 import { describe, expect, it } from "vitest";
 
+import { together } from "../src/drop";
 import { codeOf, explain } from "../src/errors";
 import { firstThatFits } from "../src/fit";
 import { adapterName, bytes, duration, isSoftware, parameters, rate, wait } from "../src/format";
 import { healTail } from "../src/heal";
+
+describe("together", () => {
+  it.each([
+    [["a-00002-of-00002.gguf", "a-00001-of-00002.gguf"], "a, 2 files"],
+    [["config.json", "tokenizer.json", "model.safetensors"], "safetensors, 3 files"],
+    [["a-00001-of-00002.gguf", "b-00002-of-00002.gguf"], null],
+    [["one.gguf", "two.gguf"], null],
+    [["model.safetensors", "tokenizer.json"], null],
+  ])("%j is %j", (names, expected) => {
+    expect(together(names.map((name) => ({ name })))).toBe(expected);
+  });
+});
 
 describe("healTail", () => {
   it.each([

@@ -227,6 +227,7 @@ impl Engine {
         }
         let before = gpu.counters();
         let mut engine = Self::load_header(header, source, gpu, &load, host, progress, cancel).await?;
+        engine.must_generate()?;
         let report = engine.measure(&decided, bandwidth, before, progress, cancel).await?;
         Ok((engine, report))
     }

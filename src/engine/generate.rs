@@ -142,7 +142,7 @@ impl Engine {
     /// Continues a prompt, calling `on_token` for each token in order.
     ///
     /// # Errors
-    /// `bad-option`, `bad-template`, `context-overflow` where the prompt alone does not fit, and what the device fails
+    /// `unsupported-architecture` for a model that does not generate, `bad-option`, `bad-template`, `context-overflow` where the prompt alone does not fit, and what the device fails
     /// with. Aborting is no error: the result says so. It comes at once where `cancel` can wake (see [`Cancel`]); what the
     /// device was given by then is played to its end before the next call's work, and is seen by nobody.
     pub async fn generate(
@@ -153,6 +153,7 @@ impl Engine {
         cancel: &dyn Cancel,
     ) -> Result<Generated> {
         let called = self.host.now_ms();
+        self.must_generate()?;
         options.validate(self.architecture().n_vocab as usize)?;
         let ids = self.encode_prompt(prompt, options)?;
         let context = self.kv.context_length();

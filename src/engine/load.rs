@@ -42,6 +42,9 @@ const DEFAULT_CONTEXT: u32 = 4096;
 const PREFILL: u32 = 256;
 const PREFILL_CPU: u32 = 64;
 
+/// The most tokens of a text where tokens see later ones, so that all are in one pass, which has room in memory for each.
+const LONGEST_TEXT: u32 = 8192;
+
 /// Whether activations may be rounded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -186,7 +189,17 @@ fn plan(header: &Header, tier: Tier, options: &LoadOptions) -> Result<Plan> {
         Some(n) => n,
         None => architecture.context_length.min(DEFAULT_CONTEXT),
     };
-    let max_prefill = options.max_prefill.unwrap_or(if tier.cpu { PREFILL_CPU } else { PREFILL }).min(context_length);
+    if !architecture.causal && context_length > LONGEST_TEXT {
+        return Err(err!(
+            BadOption,
+            "contextLength: this model reads a text at once, at most {LONGEST_TEXT} tokens, found {context_length}"
+        ));
+    }
+    let max_prefill = match architecture.causal {
+        true => options.max_prefill.unwrap_or(if tier.cpu { PREFILL_CPU } else { PREFILL }).min(context_length),
+        // At least two: a pass over one token would be a decode pass.
+        false => context_length.max(2),
+    };
     let kv = options.kv_type.unwrap_or_default();
     let split_rule = options.split_rule.unwrap_or(SplitRule::of(tier));
     let options = PlanOptions { tier, context_length, kv, max_prefill, split_rule };
@@ -368,6 +381,15 @@ impl Engine {
         &self.info
     }
 
+    /// Error: `unsupported-architecture` for a model that embeds texts and has nothing to continue them with.
+    pub(super) fn must_generate(&self) -> Result<()> {
+        let name = &self.architecture().name;
+        match self.architecture().causal {
+            true => Ok(()),
+            false => Err(err!(UnsupportedArchitecture, "{name}: this model embeds texts and does not generate any: use embed")),
+        }
+    }
+
     /// The architecture.
     pub fn architecture(&self) -> &Architecture {
         &self.plan.architecture
@@ -409,7 +431,8 @@ fn stored_or_candidates(plan: &Plan, options: &LoadOptions) -> Result<(TuningRep
     let key = tune::key(plan);
     let report = |choices, source| TuningReport { key: key.clone(), source, choices, measured: 0, candidates: 0 };
     let default = report(plan.tuning, TuningSource::Default);
-    if !options.autotune.unwrap_or(!plan.options.tier.cpu) {
+    // Only decode's kernels are tuned.
+    if !plan.architecture.causal || !options.autotune.unwrap_or(!plan.options.tier.cpu) {
         return Ok((default, None));
     }
     match options.tunings.get(&key) {

@@ -39,15 +39,17 @@ pub(super) struct Recordings {
 }
 
 impl Recordings {
-    /// Records what is played of a plan.
+    /// Records what is played of a plan. A model that does not generate has nothing of what only generations play.
     pub fn new(plan: &Plan) -> Result<Self> {
         let buckets = matmul::buckets(plan.options.tier, plan.options.max_prefill).into_iter();
+        let generates = plan.architecture.causal;
+        let ends = if generates { plan.decode_buckets() } else { Vec::new() };
         Ok(Self {
-            decode: plan.decode_buckets().into_iter().map(|n| Ok((n, plan.decode(n)?))).collect::<Result<_>>()?,
+            decode: ends.into_iter().map(|n| Ok((n, plan.decode(n)?))).collect::<Result<_>>()?,
             prefill: buckets.map(|tokens| Ok((tokens, plan.prefill(tokens)?))).collect::<Result<_>>()?,
-            head: plan.head()?,
+            head: if generates { plan.head()? } else { Recording::default() },
             final_norm: plan.final_norm()?,
-            sample: plan.sample()?,
+            sample: if generates { plan.sample()? } else { Recording::default() },
         })
     }
 

@@ -68,7 +68,7 @@ impl Engine {
 
     /// The pass for this many tokens, the first at `pos`.
     pub(super) fn pass(&self, pos: u32, tokens: u32) -> Result<&Prepared> {
-        if tokens == 1 {
+        if tokens == 1 && self.architecture().causal {
             return self.passes.decode(pos + 1);
         }
         let fits = self.passes.prefill.iter().find(|p| p.0 >= tokens);

@@ -70,8 +70,9 @@ impl Engine {
     /// device must have been requested with timestamps.
     ///
     /// # Errors
-    /// `bad-option` without timestamps or for nothing to measure, `context-overflow` for a context that does not fit, and what the device fails with.
+    /// `unsupported-architecture` for a model that does not generate, `bad-option` without timestamps or for nothing to measure, `context-overflow` for a context that does not fit, and what the device fails with.
     pub async fn profile(&mut self, contexts: &[u32], repeats: u32) -> Result<Profile> {
+        self.must_generate()?;
         let room = self.kv.context_length();
         if contexts.is_empty() || !(1..=MOST_REPEATS).contains(&repeats) {
             let found = contexts.len();

@@ -24,9 +24,10 @@ impl Engine {
     /// The logits after the last token, or after every token: calls `each` with position and f32\[n_vocab\].
     ///
     /// # Errors
-    /// `bad-option` for an empty list or ids beyond the vocabulary, `context-overflow`, `bad-file` for weights that
+    /// `unsupported-architecture` for a model that does not generate, `bad-option` for an empty list or ids beyond the vocabulary, `context-overflow`, `bad-file` for weights that
     /// give no numbers, and what the device fails with.
     pub async fn logits(&mut self, ids: &[u32], all: bool, each: &mut dyn FnMut(u32, Vec<f32>) -> Result<()>) -> Result<()> {
+        self.must_generate()?;
         let n_vocab = self.architecture().n_vocab;
         if ids.is_empty() {
             return Err(err!(BadOption, "ids: expected at least one token, found none"));

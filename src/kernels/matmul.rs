@@ -54,6 +54,8 @@ pub struct Io {
 /// `matmul_rows`: tokens of a workgroup, invocations of a workgroup (as many as a SIMD group of lavapipe has, and few, so
 /// that there is work for every core), rows of an invocation.
 const CPU_TOKENS: u32 = 32;
+/// The most tokens of the shortest pass on a CPU adapter.
+const CPU_SMALL: u32 = 16;
 const CPU_WG: u32 = 8;
 const CPU_ROWS: u32 = 8;
 /// `matmul`: tokens of a workgroup.
@@ -68,8 +70,10 @@ const SMALL_LANES_K: u32 = 16;
 /// The passes that are worth kernels of their own, by the most tokens they take, for prefills of up to `max`: ascending, the
 /// last is `max`. A CPU adapter's kernels loop over the tokens that are there.
 pub fn buckets(tier: Tier, max: u32) -> Vec<u32> {
-    let small = if tier.cpu { vec![max / 4] } else { vec![SMALL_TOKENS, SMALL_MOST, GPU_TOKENS] };
-    small.into_iter().filter(|tokens| (2..max).contains(tokens)).chain([max]).filter(|tokens| *tokens > 1).collect()
+    let small = if tier.cpu { vec![] } else { vec![SMALL_TOKENS, SMALL_MOST] };
+    let first = if tier.cpu { (max / 4).min(CPU_SMALL) } else { GPU_TOKENS };
+    let more = std::iter::successors(Some(first.max(1)), |tokens| tokens.checked_mul(4)).take_while(|tokens| *tokens < max);
+    small.into_iter().chain(more).filter(|tokens| (2..max).contains(tokens)).chain([max]).filter(|tokens| *tokens > 1).collect()
 }
 
 /// `y[t, r] = epilogue(Σ_k x[t, k] · W[r, k] + bias[r])` for one to three matrices of one buffer, of up to three formats;

@@ -16,6 +16,7 @@ pub(super) mod limit {
     pub const HEADS: u32 = 1 << 10;
     pub const VOCABULARY: u32 = 1 << 22;
     pub const CONTEXT: u32 = 1 << 24;
+    pub const TYPES: u32 = 1 << 10;
 }
 
 /// What differs from layer to layer.
@@ -70,7 +71,7 @@ pub enum Pooling {
     Last,
 }
 
-/// A decoder-only transformer, as data. Names as in GGUF; sizes in elements.
+/// A transformer of one stack of blocks, as data. Names as in GGUF; sizes in elements.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Architecture {
     /// `general.architecture`
@@ -105,6 +106,10 @@ pub struct Architecture {
     pub rope_window: RopeFrequencies,
     /// Whether `position_embd.weight` has a row for each position, which is added to the token's.
     pub learned_positions: bool,
+    /// Whether the first row of `token_types.weight` is added, too: every text is of the first type.
+    pub token_types: bool,
+    /// The tensor of a norm of the embedding, without `.weight`.
+    pub embedding_norm: Option<&'static str>,
     /// Activation of the feed-forward.
     pub activation: Activation,
     /// Whether the feed-forward's activation is of a gate that multiplies another matrix's products.
@@ -129,16 +134,16 @@ pub struct Architecture {
     pub attention_norms: HalfNorms,
     /// Norms around the feed-forward.
     pub ffn_norms: HalfNorms,
-    /// The tensor of the norm before the head, without `.weight`.
-    pub output_norm: &'static str,
+    /// The tensor of the norm after the last block, without `.weight`.
+    pub output_norm: Option<&'static str>,
     /// The head is the embedding.
     pub tied: bool,
-    /// Layers that have something else in place of attention.
-    pub recurrence: Option<Recurrence>,
-    /// Whether a token sees only those before it.
+    /// Whether a token sees only those before it. If not, a text is one pass, and the model embeds and does not generate.
     pub causal: bool,
     /// How embeddings are pooled, where the file says so.
     pub pooling: Option<Pooling>,
+    /// Layers that have something else in place of attention.
+    pub recurrence: Option<Recurrence>,
     /// The q matrix holds for each head its rows and then those of a gate: what the head gives is multiplied with its sigmoid.
     pub attention_gate: bool,
 }
@@ -201,6 +206,9 @@ impl Architecture {
         let unsupported = |what: String| Err(err!(UnsupportedArchitecture, "{}: {what}", self.name));
         for shape in self.attentions(KvType::F32) {
             shape.check()?;
+        }
+        if self.recurrence.is_some() && !self.causal {
+            return unsupported("recurrent layers where tokens see later ones".to_owned());
         }
         for (what, width) in [
             ("embedding_length", self.n_embd),

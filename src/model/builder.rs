@@ -87,7 +87,9 @@ impl<'a> Builder<'a> {
         let found = self.header.tensors.iter().position(|t| t.name == name);
         let index = found.ok_or_else(|| err!(BadFile, "tensor {name}: expected with shape {shape:?}, found none"))?;
         let tensor = &self.header.tensors[index];
-        if tensor.shape != shape {
+        // Some converters leave out that there is one row.
+        let trimmed = |shape: &[u64]| shape.iter().rposition(|n| *n != 1).map_or(0, |last| last + 1);
+        if tensor.shape[..trimmed(&tensor.shape)] != shape[..trimmed(shape)] {
             return Err(err!(BadFile, "tensor {name}: expected shape {shape:?}, found {:?}", tensor.shape));
         }
         Ok(index)

@@ -70,12 +70,16 @@ impl<'a> Pass<'a> {
         let plan = self.plan;
         let tokens = plan.embedding.iter().map(|chunk| (chunk, Rows::Tokens, plan.architecture.embedding_scale));
         let positions = plan.positions.iter().map(|chunk| (chunk, Rows::Positions, 1.0));
-        for (Chunk { first_row, matrix }, rows, scale) in tokens.chain(positions) {
+        let types = plan.types.iter().take(1).map(|chunk| (chunk, Rows::First, 1.0));
+        for (Chunk { first_row, matrix }, rows, scale) in tokens.chain(positions).chain(types) {
             let (state, ids, add) = (plan.ids.state.read(), plan.ids.ids.read(), rows != Rows::Tokens);
             let io = embed::Io { state, ids, rows, add, x: self.x.write(), tokens: self.tokens };
             self.recording.push(embed(plan.options.tier, *matrix, *first_row, scale, io)?);
         }
-        Ok(())
+        match &plan.embedding_norm {
+            Some(norm) => self.norm_within(self.x, plan.architecture.n_embd, 0, plan.architecture.n_embd, norm),
+            None => Ok(()),
+        }
     }
 
     /// `y = epilogue(m · norm(stream))`. Decode leaves an RMS norm to the matvec.
@@ -193,8 +197,7 @@ impl<'a> Pass<'a> {
     /// The stream as the head reads it: normed already, unless the head's matvec does that.
     fn finish(mut self) -> Result<Recording> {
         self.settle()?;
-        if !self.plan.head_norms() {
-            let norm = self.plan.output_norm;
+        if let Some(norm) = self.plan.output_norm.filter(|_| !self.plan.head_norms()) {
             self.norm(self.x.read(), &norm, self.plan.ids.xn.write(), Into::Store)?;
         }
         Ok(self.recording)
@@ -307,35 +310,36 @@ impl Plan {
 
     /// Whether the head's matvec norms the stream itself.
     fn head_norms(&self) -> bool {
-        self.architecture.norm.kind == NormKind::Rms
+        self.architecture.norm.kind == NormKind::Rms && self.output_norm.is_some()
     }
 
     /// What the last layer made of every token of the pass before, normed as the head reads it, into [`Self::hidden`].
     pub fn final_norm(&self) -> Result<Recording> {
         let mut pass = Pass::prefill(self, self.options.max_prefill);
-        if self.head_norms() {
-            pass.norm(self.ids.x.read(), &self.output_norm, self.ids.xn.write(), Into::Store)?;
+        if let Some(norm) = self.output_norm.filter(|_| self.head_norms()) {
+            pass.norm(self.ids.x.read(), &norm, self.ids.xn.write(), Into::Store)?;
         }
         Ok(pass.recording)
     }
 
     /// Where [`Self::final_norm`] leaves f32\[tokens, n_embd\].
     pub fn hidden(&self) -> Slot {
-        self.ids.xn
+        if self.output_norm.is_some() { self.ids.xn } else { self.ids.x }
     }
 
     /// The last token's logits.
     pub fn head(&self) -> Result<Recording> {
-        let (a, folds) = (&self.architecture, self.head_norms());
+        let a = &self.architecture;
+        let folded = self.output_norm.filter(|_| self.head_norms());
         let mut r = Recording::default();
         for Chunk { first_row, matrix } in &self.head {
             let span =
                 |b: Binding| Binding { offset: b.offset + u64::from(*first_row) * 4, bytes: u64::from(matrix.rows) * 4, ..b };
             let io = matvec::Io {
                 state: self.ids.state.read(),
-                x: if folds { self.ids.x.read() } else { self.ids.xn.read() },
+                x: if folded.is_some() { self.ids.x.read() } else { self.hidden().read() },
                 last_row: true,
-                norm: folds.then_some((self.output_norm.weights, a.norm.eps)),
+                norm: folded.map(|norm| (norm.weights, a.norm.eps)),
                 bias: self.head_bias.map(span),
                 added: None,
                 y: span(self.ids.logits.write()),

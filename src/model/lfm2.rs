@@ -17,6 +17,6 @@ pub(super) fn read(facts: &Facts<'_>) -> Result<Architecture> {
     });
     a.rope = Rope::Neox;
     a.qk_norm = QkNorm::Heads;
-    a.output_norm = "token_embd_norm";
+    a.output_norm = Some("token_embd_norm");
     Ok(a)
 }

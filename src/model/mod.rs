@@ -6,6 +6,7 @@
 
 mod architecture;
 mod attention;
+mod bert;
 mod builder;
 mod cohere;
 mod delta_net;
@@ -46,7 +47,7 @@ use crate::gguf::Header;
 type Family = (&'static str, fn(&Facts<'_>) -> Result<Architecture>);
 
 /// Every family there is.
-const FAMILIES: [Family; 20] = [
+const FAMILIES: [Family; 22] = [
     ("llama", llama::llama),
     ("smollm3", llama::smollm3),
     ("qwen2", qwen::qwen2),
@@ -67,6 +68,8 @@ const FAMILIES: [Family; 20] = [
     ("cohere2", cohere::cohere2),
     ("lfm2", lfm2::read),
     ("qwen35", qwen_next::qwen35),
+    ("bert", bert::bert),
+    ("nomic-bert", bert::nomic_bert),
 ];
 
 /// The names of all families that are supported.

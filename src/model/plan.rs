@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::architecture::HalfNorms;
+use super::architecture::{HalfNorms, limit};
 use super::builder::Builder;
 use super::layer::{Layer, NormWeights};
 use super::lora::Adapter;
@@ -154,8 +154,12 @@ pub struct Plan {
     pub(super) embedding: Vec<Chunk>,
     /// Rows of learned positions.
     pub(super) positions: Vec<Chunk>,
+    /// Rows of the types of texts.
+    pub(super) types: Vec<Chunk>,
+    pub(super) embedding_norm: Option<NormWeights>,
+    /// Empty where the model does not generate.
     pub(super) head: Vec<Chunk>,
-    pub(super) output_norm: NormWeights,
+    pub(super) output_norm: Option<NormWeights>,
     pub(super) head_bias: Option<Binding>,
     pub(super) adapters: Vec<Adapter>,
     /// Those that passes are recorded with, and their scales.
@@ -183,8 +187,18 @@ impl Plan {
             true => b.chunks("position_embd.weight", a.context_length, a.n_embd)?,
             false => Vec::new(),
         };
-        let head = if a.tied { embedding.clone() } else { b.chunks("output.weight", a.n_vocab, a.n_embd)? };
-        let output_norm = b.norm(a.output_norm, a.norm.kind, a.n_embd)?;
+        let types = match header.tensor("token_types.weight").filter(|_| a.token_types) {
+            // More than this do not have the shape that is expected, and are refused.
+            Some(tensor) => b.chunks(&tensor.name, tensor.rows().min(limit::TYPES.into()) as u32, a.n_embd)?,
+            None => Vec::new(),
+        };
+        let mut norm = |name: Option<&str>| name.map(|name| b.norm(name, a.norm.kind, a.n_embd)).transpose();
+        let (embedding_norm, output_norm) = (norm(a.embedding_norm)?, norm(a.output_norm)?);
+        let head = match (a.tied, a.causal) {
+            (true, true) => embedding.clone(),
+            (true, false) => Vec::new(),
+            (false, _) => b.chunks("output.weight", a.n_vocab, a.n_embd)?,
+        };
         let head_bias = b.has("output.bias").then(|| b.vector("output.bias", a.n_vocab)).transpose()?;
 
         let rows = |width: u64| width * 4 * u64::from(options.max_prefill.max(1));
@@ -263,6 +277,8 @@ impl Plan {
             layers,
             embedding,
             positions,
+            types,
+            embedding_norm,
             head,
             output_norm,
             head_bias,

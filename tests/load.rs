@@ -377,10 +377,13 @@ fn what_would_change_the_answer_is_refused_not_left_out() {
     assert!(broken.has_chat_template && broken.template_error.unwrap().contains("line 1"));
     let info = describe(small().text("tokenizer.chat_template.default", "x")).unwrap();
     assert!(info.has_chat_template && info.template_error.is_none());
+    // Where tokens see later ones, a text is one pass: of any family.
+    describe(small().pair("llama.attention.causal", types::BOOL, [0])).unwrap();
     let refused = [
         ("attn_sub_norm", small().zeros("blk.0.attn_sub_norm.weight", Format::F32, &[64])),
         ("blk.7.attn_sinks", small().zeros("blk.7.attn_sinks", Format::F32, &[32])),
         ("llama.attention.clamp_kqv", small().pair("llama.attention.clamp_kqv", types::F32, 8f32.to_le_bytes())),
+        ("pooling", small().number("llama.pooling_type", 4)),
         ("dynamic", small().text("llama.rope.scaling.type", "dynamic")),
         ("t5", Gguf::default().text("general.architecture", "t5")),
     ];

@@ -47,11 +47,12 @@ pub fn on_panic(callback: js_sys::Function) {
     }));
 }
 
-/// Reads a model's header only, and says what is in it and whether this version can run it.
+/// Reads a model's header only, and says what is in it and whether this version can run it. `quantize`: as in a load.
 ///
 /// Errors: `bad-file`, `unsupported-quant` for a type number that is unknown, and those of the source.
 #[wasm_bindgen]
-pub async fn inspect(files: source::JsModelFiles) -> Result<JsValue, JsValue> {
-    let (header, _) = source::open(&files, None).await.map_err(convert::error)?;
+pub async fn inspect(files: source::JsModelFiles, quantize: JsValue) -> Result<JsValue, JsValue> {
+    let quantize = convert::options("inspect: quantize", quantize).map_err(convert::error)?;
+    let (header, _) = source::open(&files, quantize).await.map_err(convert::error)?;
     convert::to_js(&info::ModelInfo::of(&header).map_err(convert::error)?)
 }

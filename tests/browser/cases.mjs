@@ -189,11 +189,13 @@ export const tests = [
         for (const name of [...names, ...shards]) files.push(new File([await (await fetch(`/data/hf/llama/${name}`)).blob()], name));
         const model = await loadModel(files, { contextLength: 64, quantize: "q4_0" });
         const { quantization } = model.info;
+        const floats = (await globalThis.harness.inspectModel(files, { quantize: "none" })).quantization;
         await model.dispose();
         const error = (await outcome(loadModel(files.slice(0, -1), { contextLength: 64 }))).error;
-        return { quantization, error };
+        return { quantization, floats, error };
       });
       ok(["Q4_0", "Q8_0"].includes(found.quantization), found.quantization);
+      equal(found.floats, "F16");
       equal(found.error?.code, "network");
       ok(found.error.message.includes("model-00002-of-00002.safetensors"), found.error.message);
     },

@@ -160,12 +160,12 @@ export class Host {
     return this.#stoppable(id);
   }
 
-  async #inspect({ id, source, wasmUrl }: RequestOf<"inspect">): Promise<ModelInfo> {
+  async #inspect({ id, source, quantize, wasmUrl }: RequestOf<"inspect">): Promise<ModelInfo> {
     const { flag, signal } = await this.#started(id, wasmUrl);
     const controller = new AbortController();
     const both = AbortSignal.any([signal, controller.signal]);
     try {
-      return (await engine.inspect(openFiles(source, { signal: both, readAhead: INSPECT_READ_AHEAD }))) as ModelInfo;
+      return (await engine.inspect(openFiles(source, { signal: both, readAhead: INSPECT_READ_AHEAD }), quantize)) as ModelInfo;
     } finally {
       // Ends the response that is still under way behind the header.
       controller.abort();

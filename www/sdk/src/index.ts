@@ -11,6 +11,7 @@ export type {
   FinishReason,
   GenerateOptions,
   Generated,
+  InspectOptions,
   KvType,
   LoadOptions,
   LoadedModelInfo,

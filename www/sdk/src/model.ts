@@ -10,6 +10,7 @@ import type {
   EmbedOptions,
   GenerateOptions,
   Generated,
+  InspectOptions,
   LoadOptions,
   LoadedModelInfo,
   Message,
@@ -18,7 +19,6 @@ import type {
   ModelSource,
   Prompt,
   Run,
-  SourceOptions,
   TemplateOptions,
   TokenizeOptions,
 } from "./types.js";
@@ -72,14 +72,14 @@ export async function loadModel(source: ModelSource, options: LoadOptions = {}):
 }
 
 /** Reads a model's header only: some megabytes at most, whatever the size of the file. */
-export async function inspectModel(source: ModelSource, options: SourceOptions = {}): Promise<ModelInfo> {
+export async function inspectModel(source: ModelSource, options: InspectOptions = {}): Promise<ModelInfo> {
   checkOptions("inspectModel", options);
   const { signal } = options;
   if (signal?.aborted) throw aborted("inspecting");
   const description = await describeSource(source, options);
   const channel = new Channel(options);
   try {
-    return await channel.call<ModelInfo>({ type: "inspect", source: description, ...href(options.wasmUrl) }, { signal });
+    return await channel.call<ModelInfo>({ type: "inspect", source: description, ...(options.quantize && { quantize: options.quantize }), ...href(options.wasmUrl) }, { signal });
   } finally {
     void channel.close(new RivuletError("disposed", "the inspection is over"));
   }

@@ -42,6 +42,8 @@ const ADAPTERS = [
     ),
 ] as const;
 
+const QUANTIZE = ONE_OF("q8_0", "q4_0", "none");
+
 const SOURCE = {
   signal: A_SIGNAL,
   headers: AN_OBJECT,
@@ -56,7 +58,7 @@ const LOAD = {
   contextLength: A_COUNT,
   kvType: ONE_OF("f32", "f16"),
   precision: ONE_OF("exact", "fast"),
-  quantize: ONE_OF("q8_0", "q4_0", "none"),
+  quantize: QUANTIZE,
   tier: A_STRING,
   autotune: A_BOOLEAN,
   template: A_STRING,
@@ -66,7 +68,7 @@ const LOAD = {
 
 /** The options that each call knows. */
 export const KNOWN = {
-  inspectModel: SOURCE,
+  inspectModel: { ...SOURCE, quantize: QUANTIZE },
   loadModel: LOAD,
   benchmark: {
     ...LOAD,

@@ -27,7 +27,7 @@ export interface Calls {
 }
 
 export type Request =
-  | { type: "inspect"; id: number; source: SourceDescription; wasmUrl?: string }
+  | { type: "inspect"; id: number; source: SourceDescription; quantize?: string; wasmUrl?: string }
   | { type: "load"; id: number; source: SourceDescription; options: object; wasmUrl?: string }
   | { type: "bench"; id: number; source?: SourceDescription; synthetic?: string; load: object; bench: object; wasmUrl?: string }
   | { type: "generate"; id: number; prompt: string | Uint32Array | object[]; options: Record<string, unknown> }

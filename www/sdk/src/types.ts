@@ -77,6 +77,12 @@ export interface SourceOptions {
   wasmUrl?: string | URL;
 }
 
+/** Options of {@link inspectModel}. */
+export interface InspectOptions extends SourceOptions {
+  /** What weights in safetensors would become while they load; `q8_0` by default. */
+  quantize?: Quantize;
+}
+
 /** Options of {@link loadModel}. */
 export interface LoadOptions extends SourceOptions {
   /** Tokens that prompt and answer may have together. By default the model's own length, within 4,096. */

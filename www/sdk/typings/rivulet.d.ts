@@ -52,7 +52,7 @@ export class Model {
 }
 
 /** Reads the header only. */
-export function inspect(files: ModelFiles): Promise<unknown>;
+export function inspect(files: ModelFiles, quantize?: string): Promise<unknown>;
 
 /** Loads a model from files or by a synthetic name, measures it and frees it. */
 export function benchmark(

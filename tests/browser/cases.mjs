@@ -201,6 +201,53 @@ export const tests = [
     },
   },
   {
+    name: "small models of every family continue as the reference does",
+    async run(t) {
+      const page = await t.page();
+      let played = 0;
+      // SwiftShader takes ten seconds to compile a model's kernels: one model for each kind of kernel.
+      const sample = ["gpt2", "olmo2", "lfm2-tiny", "qwen35-tiny", "qwen2moe-tiny"];
+      for (const { name, golden, url } of t.families) {
+        if (t.browser.name === "chromium" && !sample.includes(name)) continue;
+        const wanted = (golden.prompts ?? []).filter((prompt) => prompt.greedy?.transformers);
+        for (const prompt of wanted.slice(0, 1)) {
+          // Where the margins say that the choice is sure: a tier of f16 rounds logits by up to 5e-2, choices of experts by more.
+          const least = /expert|linear_num/.test(JSON.stringify(golden.config)) ? 1 : 0.2;
+          const steps = prompt.greedy.margins.findIndex((margin) => margin < least);
+          const ids = prompt.greedy.transformers.slice(0, Math.min(steps < 0 ? 8 : steps, 8));
+          if (ids.length === 0) continue;
+          await evaluateLoad(page, name, url, { kvType: "f32", autotune: false });
+          const answer = await evaluateGenerate(page, name, prompt.ids, greedy(ids.length));
+          consistent(answer);
+          deepEqual(answer.tokens, ids, `${name}: greedy tokens`);
+          await dispose(page, name);
+          played++;
+        }
+      }
+      t.say(`${played} families`);
+      ok(played >= 4, `only ${played} models were played`);
+    },
+  },
+  {
+    name: "adapters change an answer, and are taken back",
+    async run(t) {
+      const page = await t.page();
+      await evaluateLoad(page, "adapted", "/data/models/llama-spm/model.gguf", { kvType: "f32", autotune: false });
+      const ids = [1, 376, 285, 667];
+      const answer = async (adapters) => (await evaluateGenerate(page, "adapted", ids, { ...greedy(8), adapters })).tokens;
+      const plain = await answer([]);
+      const adapter = { source: "/data/adapters/llama-all.gguf" };
+      const changed = await answer([adapter]);
+      ok(changed.join() !== plain.join(), "the adapter changed nothing");
+      deepEqual(await answer([]), plain);
+      deepEqual(await answer([adapter]), changed);
+      const wrong = await evaluateGenerate(page, "adapted", ids, { ...greedy(8), adapters: [{ source: "/data/adapters/gemma-all.gguf" }] });
+      equal(wrong.error?.code, "bad-file", JSON.stringify(wrong.error));
+      deepEqual(await answer([]), plain);
+      await dispose(page, "adapted");
+    },
+  },
+  {
     name: "damaged files end in results or errors",
     async run(t) {
       if (!t.tiny) t.skip("tests/data/models/q-llama is not there");

@@ -5,7 +5,7 @@
 // Environment: RIVULET_MODELS (SmolLM2), RIVULET_SHADERS (what `rivulet shaders DIR` wrote), RIVULET_CHROMIUM, RIVULET_FIREFOX.
 // Prints `ok NAME`, `FAIL NAME: why`, `skip NAME: why`; exit status 1 when anything failed. `# …` lines are measurements.
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
@@ -58,6 +58,7 @@ const context = {
   model: existsSync(path.join(models, MODEL)) ? `/models/${MODEL}` : null,
   golden: JSON.parse(readFileSync(path.join(repo, "tests/data/browser/smollm2.json"), "utf8")),
   tiny: tinyModels(),
+  families: families(),
   shaders: shaders ? JSON.parse(readFileSync(path.join(shaders, "index.json"), "utf8")) : null,
 };
 
@@ -67,6 +68,14 @@ function tinyModels() {
   if (!existsSync(path.join(folder, "golden.json"))) return null;
   const golden = JSON.parse(readFileSync(path.join(folder, "golden.json"), "utf8"));
   return { golden, url: "/data/models/q-llama/", has: (file) => existsSync(path.join(folder, file)) };
+}
+
+/** The small models of other families, with golden greedy ids. */
+function families() {
+  const folder = path.join(repo, "tests/data/models");
+  const golden = (name) => JSON.parse(readFileSync(path.join(folder, name, "golden.json"), "utf8"));
+  const names = readdirSync(folder).filter((name) => existsSync(path.join(folder, name, "model.gguf")));
+  return names.sort().map((name) => ({ name, golden: golden(name), url: `/data/models/${name}/model.gguf` }));
 }
 
 // The drivers close their browsers on this signal, but leave the process; without this it would go on failing tests.

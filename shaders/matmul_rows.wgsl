@@ -49,10 +49,30 @@ fn dots(v: X32, w: Block) -> vec4<f32> {
         + v.b[0] * w.c4 + v.b[1] * w.c5 + v.b[2] * w.c6 + v.b[3] * w.c7;
 }
 
+// Writes y[t, row] .. of four rows of segment `s` that begin at `row`.
+fn put4(s: u32, t: u32, row: u32, dots: vec4<f32>) {
+    let rows = params.segment[s].rows;
+    let r = params.segment[s].out_row + row;
+    if (row < rows) { put(t, r, dots.x); }
+    if (row + 1u < rows) { put(t, r + 1u, dots.y); }
+    if (row + 2u < rows) { put(t, r + 2u, dots.z); }
+    if (row + 3u < rows) { put(t, r + 3u, dots.w); }
+}
+
+// The same of gate and up.
+fn put4_gated(t: u32, row: u32, gate: vec4<f32>, up: vec4<f32>) {
+    let rows = params.segment[0].rows;
+    if (row < rows) { put_gated(t, row, gate.x, up.x); }
+    if (row + 1u < rows) { put_gated(t, row + 1u, gate.y, up.y); }
+    if (row + 2u < rows) { put_gated(t, row + 2u, gate.z, up.z); }
+    if (row + 3u < rows) { put_gated(t, row + 3u, gate.w, up.w); }
+}
+
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i: u32) {
-    let n = pass_tokens();
-    let t0 = id.x * TILE;
+    let span = tile_span(id.x, TILE);
+    let t0 = span.x;
+    let n = span.y;
     if (t0 >= n) {
         return;
     }
@@ -63,17 +83,14 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
     let row = (workgroup - params.segment[s].wg_start) * params.wg_rows + i * per_invocation;
     let row_b = select(row + 4u, row, EPILOGUE == 2u);
     let tile = min(TILE, n - t0);
-    let x_stride = params.groups * 8u;
     let lane = x32_lane();
     for (var g = 0u; g < params.groups; g++) {
         let w_a = load_block(s, row, g);
         let w_b = load_block(s_b, row_b, g);
-        var at = t0 * x_stride + g * 8u;
         for (var t = 0u; t < tile; t++) {
-            let v = x32_load(at, lane);
+            let v = x32_load(x_row(t0 + t) + g * 8u, lane);
             let sum = sums[t];
             sums[t] = mat2x4<f32>(sum[0] + dots(v, w_a), sum[1] + dots(v, w_b));
-            at += x_stride;
         }
     }
     for (var t = 0u; t < tile; t++) {

@@ -36,13 +36,13 @@ fn products(at: u32, a: Row, b: Row) -> vec2<f32> {
     return vec2<f32>(dot(of_a, one), dot(of_b, one));
 }
 
-// `sums` and the products of the four tokens whose group starts at `at`, `stride` apart. What lies behind the pass's tokens
-// is computed with and never written.
-fn with_quad(sums: Quad, at: u32, stride: u32, a: Row, b: Row) -> Quad {
-    let p0 = products(at, a, b);
-    let p1 = products(at + stride, a, b);
-    let p2 = products(at + 2u * stride, a, b);
-    let p3 = products(at + 3u * stride, a, b);
+// `sums` and the products of the four tokens whose groups start there. What lies behind the pass's tokens is computed with and
+// never written.
+fn with_quad(sums: Quad, at: vec4<u32>, a: Row, b: Row) -> Quad {
+    let p0 = products(at.x, a, b);
+    let p1 = products(at.y, a, b);
+    let p2 = products(at.z, a, b);
+    let p3 = products(at.w, a, b);
     return Quad(sums.a + vec4<f32>(p0.x, p1.x, p2.x, p3.x), sums.b + vec4<f32>(p0.y, p1.y, p2.y, p3.y));
 }
 
@@ -67,8 +67,9 @@ fn total(at: u32) -> f32 {
 
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i: u32) {
-    let n = pass_tokens();
-    let t0 = id.x * TOKENS;
+    let span = tile_span(id.x, TOKENS);
+    let t0 = span.x;
+    let n = span.y;
     if (t0 >= n) {
         return;
     }
@@ -82,17 +83,17 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) i
     let start_b = row_start(s_b, row0 + lane + select(ROW_LANES, 0u, EPILOGUE == 2u));
     let format_a = params.segment[s].format;
     let format_b = params.segment[s_b].format;
-    let stride = params.groups * 8u;
+    let rows_lo = vec4<u32>(x_row(t0), x_row(t0 + 1u), x_row(t0 + 2u), x_row(t0 + 3u));
+    let rows_hi = vec4<u32>(x_row(t0 + 4u), x_row(t0 + 5u), x_row(t0 + 6u), x_row(t0 + 7u));
 
     var lo = Quad();
     var hi = Quad();
     for (var g = k; g < params.groups; g += LANES_K) {
         let a = weights_row(load_w(format_a, start_a, g, params.groups));
         let b = weights_row(load_w(format_b, start_b, g, params.groups));
-        let at = t0 * stride + g * 8u;
-        lo = with_quad(lo, at, stride, a, b);
+        lo = with_quad(lo, rows_lo + g * 8u, a, b);
         if (n - t0 > 4u) {
-            hi = with_quad(hi, at + 4u * stride, stride, a, b);
+            hi = with_quad(hi, rows_hi + g * 8u, a, b);
         }
     }
     share(k * PITCH + lane, lo);

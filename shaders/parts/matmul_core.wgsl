@@ -30,6 +30,17 @@ fn pass_tokens() -> u32 {
     return select(0u, min(params.tokens, state[STATE_N_TOKENS]), state[STATE_DONE] == 0u);
 }
 
+// The tokens of tile `tile`, of `size` each: from x up to y, where the pass's tokens end. Parts of the same names, such as
+// matmul_gathered, may give other tokens.
+fn tile_span(tile: u32, size: u32) -> vec2<u32> {
+    return vec2<u32>(tile * size, pass_tokens());
+}
+
+// Where a token's x begins, in vec4.
+fn x_row(t: u32) -> u32 {
+    return t * params.groups * 8u;
+}
+
 // Where row `row` of segment `s` starts. Rows beyond the end repeat the last: computed, never written.
 fn row_start(s: u32, row: u32) -> u32 {
     return params.segment[s].base + min(row, params.segment[s].rows - 1u) * params.segment[s].row_vec4;
@@ -47,25 +58,6 @@ fn put(t: u32, r: u32, dot: f32) {
     emit(t * params.y_stride + r, r, dot);
 }
 
-// Writes y[t, row] .. of four rows of segment `s` that begin at `row`.
-fn put4(s: u32, t: u32, row: u32, dots: vec4<f32>) {
-    let rows = params.segment[s].rows;
-    let r = params.segment[s].out_row + row;
-    if (row < rows) { put(t, r, dots.x); }
-    if (row + 1u < rows) { put(t, r + 1u, dots.y); }
-    if (row + 2u < rows) { put(t, r + 2u, dots.z); }
-    if (row + 3u < rows) { put(t, r + 3u, dots.w); }
-}
-
 fn put_gated(t: u32, row: u32, gate: f32, up: f32) {
     emit_gated(t * params.y_stride + row, row, gate, params.segment[1].out_row + row, up);
-}
-
-// The same of gate and up.
-fn put4_gated(t: u32, row: u32, gate: vec4<f32>, up: vec4<f32>) {
-    let rows = params.segment[0].rows;
-    if (row < rows) { put_gated(t, row, gate.x, up.x); }
-    if (row + 1u < rows) { put_gated(t, row + 1u, gate.y, up.y); }
-    if (row + 2u < rows) { put_gated(t, row + 2u, gate.z, up.z); }
-    if (row + 3u < rows) { put_gated(t, row + 3u, gate.w, up.w); }
 }

@@ -78,7 +78,11 @@ impl Candidates {
             let default = plan.tuning.get(role);
             let others = MatvecChoice::candidates(plan.options.tier, plan.cols(role), role == Role::GateUp);
             for choice in std::iter::once(default).chain(others.into_iter().filter(|choice| *choice != default)) {
-                list.push((role, choice, plan.matvecs(role, choice, LAYERS)?));
+                let recording = plan.matvecs(role, choice, LAYERS)?;
+                // A role may have no matrices: experts are not tuned.
+                if !recording.dispatches.is_empty() {
+                    list.push((role, choice, recording));
+                }
             }
         }
         Ok(Self(list))

@@ -172,7 +172,7 @@ pub fn experts(tier: Tier, run: &Run, io: Io, step: Step) -> Result<Vec<Dispatch
 
 impl Run {
     /// Where the last expert's last row ends, in vec4. Error: `internal` beyond what a shader can index.
-    fn end(&self) -> Result<u64> {
+    pub(super) fn end(&self) -> Result<u64> {
         let end = |m: &Matrix| u64::from(m.base) + u64::from(self.experts) * u64::from(m.rows) * u64::from(m.row_vec4);
         let end = self.matrices.iter().map(end).max().unwrap_or(0);
         if end > u64::from(u32::MAX) {

@@ -22,14 +22,14 @@ use crate::source;
 use crate::tensor::{Format, Tier};
 
 const CORE: Source = source!("parts/matmul_core");
-const X32_EACH: Source = source!("parts/x32_each");
-const X32_QUAD: Source = source!("parts/x32_quad");
+pub(super) const X32_EACH: Source = source!("parts/x32_each");
+pub(super) const X32_QUAD: Source = source!("parts/x32_quad");
 const TILES: Source = source!("matmul");
 const TILE_F32: Source = source!("parts/matmul_tile_f32");
 const TILE_F16: Source = source!("parts/matmul_tile_f16");
 const TILE_I8: Source = source!("parts/matmul_tile_i8");
-const ROWS: Source = source!("matmul_rows");
-const SMALL: Source = source!("matmul_small");
+pub(super) const ROWS: Source = source!("matmul_rows");
+pub(super) const SMALL: Source = source!("matmul_small");
 
 /// Where the params hold the first workgroup of a slice, and the rows of a workgroup (of each matrix, where gated).
 pub const FIRST: usize = 5;
@@ -53,19 +53,19 @@ pub struct Io {
 
 /// `matmul_rows`: tokens of a workgroup, invocations of a workgroup (as many as a SIMD group of lavapipe has, and few, so
 /// that there is work for every core), rows of an invocation.
-const CPU_TOKENS: u32 = 32;
+pub(super) const CPU_TOKENS: u32 = 32;
 /// The most tokens of the shortest pass on a CPU adapter.
 const CPU_SMALL: u32 = 16;
-const CPU_WG: u32 = 8;
-const CPU_ROWS: u32 = 8;
+pub(super) const CPU_WG: u32 = 8;
+pub(super) const CPU_ROWS: u32 = 8;
 /// `matmul`: tokens of a workgroup.
 const GPU_TOKENS: u32 = 64;
 /// `matmul_small`: the most tokens of a pass that it takes, tokens of a workgroup, its invocations, and how many of these share
 /// the columns.
 const SMALL_MOST: u32 = 32;
-const SMALL_TOKENS: u32 = 8;
-const SMALL_WG: u32 = 128;
-const SMALL_LANES_K: u32 = 16;
+pub(super) const SMALL_TOKENS: u32 = 8;
+pub(super) const SMALL_WG: u32 = 128;
+pub(super) const SMALL_LANES_K: u32 = 16;
 
 /// The passes that are worth kernels of their own, by the most tokens they take, for prefills of up to `max`: ascending, the
 /// last is `max`. A CPU adapter's kernels loop over the tokens that are there.

@@ -10,9 +10,11 @@ pub mod attention_prefill;
 pub mod attention_reduce;
 pub mod delta_net;
 pub mod embed;
+pub mod expert_sum;
 pub mod experts;
 pub mod fill;
 pub mod gate;
+pub mod gathered;
 pub mod kv_append;
 mod link;
 pub mod matmul;
@@ -26,6 +28,7 @@ pub mod sample_draw;
 pub mod short_conv;
 pub mod state;
 pub mod stream;
+pub mod tiles;
 pub mod tuning;
 
 pub use link::{Part, Source, Target, Variant};
@@ -205,6 +208,13 @@ pub struct Matrix {
     pub row_vec4: u32,
     /// The buffer of [`crate::quant::codebooks`], where the format needs it.
     pub codebooks: Option<Binding>,
+}
+
+impl Matrix {
+    /// Bytes of all rows.
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.rows) * u64::from(self.row_vec4) * 16
+    }
 }
 
 #[cfg(test)]

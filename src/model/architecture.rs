@@ -1,5 +1,6 @@
 //! What one decoder block needs to know, as data.
 
+use super::moe::Experts;
 use super::recurrence::Recurrence;
 use super::rope::RopeFrequencies;
 use crate::err;
@@ -114,6 +115,8 @@ pub struct Architecture {
     pub activation: Activation,
     /// Whether the feed-forward's activation is of a gate that multiplies another matrix's products.
     pub gated: bool,
+    /// The experts of layers that have a router.
+    pub experts: Option<Experts>,
     /// Whether both halves of a block read the same stream, before either is added (GPT-NeoX, Phi 2).
     pub parallel: bool,
     /// What the embedding is multiplied with.
@@ -231,6 +234,9 @@ impl Architecture {
             if !value.is_finite() || value < 0.0 || (value == 0.0 && !zero) {
                 return Err(err!(BadFile, "{} {what}: expected a positive number, found {value}", self.name));
             }
+        }
+        if let Some(experts) = &self.experts {
+            experts.check(&self.name)?;
         }
         [self.rope_global, self.rope_window].iter().try_for_each(|rope| rope.check(&self.name))
     }

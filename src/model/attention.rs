@@ -25,6 +25,8 @@ pub(super) struct Attention {
     heads_norm: Option<Binding>,
     /// Of all heads together: where in a row of q, k and v each norm begins, its length and its weights.
     whole_norms: Vec<(u32, u32, NormWeights)>,
+    /// A logit of each head for nothing at all.
+    sinks: Option<Binding>,
     pub qkv: Linear,
     /// What each number that attention gives is gated with.
     pub gate: Option<Linear>,
@@ -75,11 +77,14 @@ impl Attention {
             false => vec![q, k, v],
         };
         let gate = a.attention_gate.then(|| b.rows(name("attention's gate"), a.n_embd, &[half_of_heads(1)])).transpose()?;
+        let sinks = name("attn_sinks.weight");
+        let sinks = b.has(&sinks).then(|| b.vector(&sinks, a.n_heads)).transpose()?;
         let pool_bytes = u64::from(groups[group].pool_blocks) * shape.kv_block_bytes();
         Ok(Self {
             norms: b.norms(a, &a.attention_norms, index)?,
             heads_norm,
             whole_norms,
+            sinks,
             qkv: b.rows(name("qkv"), a.n_embd, &qkv)?,
             gate,
             out: b.linear(name("attn_output"), heads, &[Rows::all(name("attn_output.weight"), a.n_embd)])?,
@@ -131,7 +136,7 @@ impl Attention {
     }
 
     fn shape(&self, plan: &Plan) -> AttentionShape {
-        plan.architecture.attention(self.index, plan.options.kv)
+        AttentionShape { sinks: self.sinks.is_some(), ..plan.architecture.attention(self.index, plan.options.kv) }
     }
 
     fn buffers(&self, plan: &Plan) -> AttentionBuffers {
@@ -142,9 +147,9 @@ impl Attention {
             qkv: plan.ids.qkv.write(),
             qk_norm: self.heads_norm,
             rope: Some(rope.read()),
-            sinks: None,
             kv: self.kv.write(),
             blocks: group.table.read(),
+            sinks: self.sinks,
             att: plan.ids.att.write(),
             parts: plan.ids.parts.write(),
         }

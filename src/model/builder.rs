@@ -9,6 +9,7 @@ use crate::err;
 use crate::error::Result;
 use crate::gguf::Header;
 use crate::kernels::attention::KV_BLOCK;
+use crate::kernels::experts::Run;
 use crate::kernels::norm::NormKind;
 use crate::kernels::{BINDING_ALIGNMENT, Binding, BufferId, BufferSpec, Matrix};
 use crate::quant;
@@ -221,6 +222,60 @@ impl<'a> Builder<'a> {
             chunks.push(Chunk { first_row, matrix: Matrix { format, buffer, base: 0, rows: n, cols, row_vec4, codebooks } });
         }
         Ok(chunks)
+    }
+
+    /// A mixture's matrices that are multiplied with the same input, `rows` by `cols` of each expert: in as few buffers as the
+    /// binding limit allows, each with all matrices of a run of experts.
+    pub fn experts(&mut self, names: &[String], rows: u32, cols: u32, experts: u32) -> Result<Vec<Run>> {
+        let (rows_len, label) = (u64::from(rows), names.join(" and "));
+        let mut parts = Vec::new();
+        for name in names {
+            let name = format!("{name}.weight");
+            let tensor = self.tensor(&name, &[cols.into(), rows.into(), experts.into()])?;
+            let quant = quant::supported(self.header.tensors[tensor].format)?;
+            let row_bytes = quant.gpu_row_bytes(quant.check_cols(&name, cols.into())?) as u64;
+            parts.push((tensor, quant, row_bytes));
+        }
+        let expert_bytes: u64 = parts.iter().map(|(_, _, row_bytes)| row_bytes * rows_len).sum();
+        let most = (self.options.tier.max_binding_bytes / expert_bytes.max(1)).min(experts.into()) as u32;
+        if most == 0 {
+            let (label, max) = (&label, self.options.tier.max_binding_bytes);
+            return Err(err!(OutOfMemory, "{label}: an expert has {expert_bytes} bytes; this device binds at most {max}"));
+        }
+        let each = experts.div_ceil(experts.div_ceil(most));
+        let mut runs = Vec::new();
+        for first in (0..experts).step_by(each as usize) {
+            let n = each.min(experts - first);
+            let buffer = self.slot(format!("{label} from expert {first}"), expert_bytes * u64::from(n))?.id;
+            let (mut offset, mut matrices) = (0, Vec::new());
+            for (tensor, quant, row_bytes) in &parts {
+                let (format, codebooks) = (quant.format, self.codebooks.map(Slot::read).filter(|_| quant.codebooks));
+                let (base, row_vec4) = ((offset / 16) as u32, (row_bytes / 16) as u32);
+                matrices.push(Matrix { format, buffer, base, rows, cols, row_vec4, codebooks });
+                let span = u64::from(first) * rows_len..u64::from(first + n) * rows_len;
+                self.uploads.push(Upload { tensor: *tensor, rows: span, kind: UploadKind::Matrix, buffer, offset });
+                offset += row_bytes * rows_len * u64::from(n);
+            }
+            runs.push(Run { matrices, first, experts: n });
+        }
+        Ok(runs)
+    }
+
+    /// The biases of such matrices, where the file has them: those of all experts, and then those of the next matrix.
+    pub fn expert_biases(&mut self, names: &[String], rows: u32, experts: u32) -> Result<Option<Binding>> {
+        let names: Vec<String> = names.iter().map(|name| format!("{name}.bias")).collect();
+        if !names.iter().any(|name| self.has(name)) {
+            return Ok(None);
+        }
+        let bytes = u64::from(rows) * u64::from(experts) * 4;
+        let slot = self.slot(names.join(" and "), bytes * names.len() as u64)?;
+        for (name, i) in names.iter().zip(0..) {
+            let tensor = self.tensor(name, &[rows.into(), experts.into()])?;
+            quant::supported(self.header.tensors[tensor].format)?;
+            let (rows, kind) = (0..u64::from(experts), UploadKind::Vector);
+            self.uploads.push(Upload { tensor, rows, kind, buffer: slot.id, offset: i * bytes });
+        }
+        Ok(Some(slot.read()))
     }
 
     pub fn groups(&mut self, a: &Architecture) -> Result<Vec<Group>> {

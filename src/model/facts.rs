@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 
 use super::architecture::{Architecture, HalfNorms, LayerFacts, Pooling, QkNorm, limit};
+use super::moe::Experts;
 use super::rope::{Factors, RopeFrequencies, Yarn};
 use crate::err;
 use crate::error::Result;
@@ -10,6 +11,7 @@ use crate::gguf::{Array, Header, Value};
 use crate::kernels::attention::Rope;
 use crate::kernels::norm::{Norm, NormKind};
 use crate::kernels::parts::Activation;
+use crate::kernels::route::Gating;
 
 /// Keys that change what a model answers. A family that does not ask for one would leave it out, so a file that has it is refused.
 const MEANINGFUL: [&str; 11] = [
@@ -167,7 +169,11 @@ impl<'a> Facts<'a> {
             n_embd,
             n_heads,
             head_dim,
-            n_ff: uniform("feed_forward_length")?.ok_or_else(|| self.missing("feed_forward_length"))?,
+            // A file of experts alone need not have it.
+            n_ff: match uniform("feed_forward_length")? {
+                Some(n_ff) => n_ff,
+                None => self.u32("expert_feed_forward_length")?.ok_or_else(|| self.missing("feed_forward_length"))?,
+            },
             n_vocab: self.vocabulary()?,
             context_length,
             norm: Norm { kind, eps: self.f32(eps)?.ok_or_else(|| self.missing(eps))? },
@@ -180,6 +186,7 @@ impl<'a> Facts<'a> {
             embedding_norm: None,
             activation: Activation::Silu,
             gated: true,
+            experts: None,
             parallel: false,
             embedding_scale: 1.0,
             attention_scale: 1.0 / (head_dim as f32).sqrt(),
@@ -210,6 +217,35 @@ impl<'a> Facts<'a> {
                 Err(err!(UnsupportedArchitecture, "{}: pooling of type {kind} (4 scores two texts) is not supported", self.name))
             }
         }
+    }
+
+    /// The mixture of experts, where the file has one; what it does not say: the width of their feed-forward, and whether a token's
+    /// weights are made to add up to 1.
+    pub fn experts(&self, n_ff: u32, normed: bool) -> Result<Option<Experts>> {
+        let count = self.u32("expert_count")?.unwrap_or(0);
+        if count == 0 {
+            return Ok(None);
+        }
+        if self.u32("expert_group_count")?.is_some_and(|groups| groups > 1) {
+            return Err(err!(UnsupportedArchitecture, "{}: experts in groups are not supported", self.name));
+        }
+        // 3: a softmax over the picked, which is one over all whose picked add up to 1.
+        let (gating, normed) = match self.u32("expert_gating_func")?.unwrap_or(0) {
+            0 | 1 => (Gating::Softmax, normed),
+            2 => (Gating::Sigmoid, normed),
+            3 => (Gating::Softmax, true),
+            kind => return Err(err!(UnsupportedArchitecture, "{}.expert_gating_func = {kind} is not supported", self.name)),
+        };
+        Ok(Some(Experts {
+            count,
+            used: self.need_u32("expert_used_count")?,
+            n_ff: self.u32("expert_feed_forward_length")?.unwrap_or(n_ff),
+            n_ff_shared: self.u32("expert_shared_feed_forward_length")?.filter(|width| *width > 0).unwrap_or(n_ff),
+            gating,
+            normed: self.bool("expert_weights_norm")?.unwrap_or(normed),
+            // 0 says that there is none.
+            scale: self.f32("expert_weights_scale")?.filter(|scale| *scale != 0.0).unwrap_or(1.0),
+        }))
     }
 
     /// Rows of the embedding, which what the file says must not contradict.

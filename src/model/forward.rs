@@ -20,7 +20,7 @@ use crate::kernels::embed::{self, Rows, embed};
 use crate::kernels::gate;
 use crate::kernels::matmul::{self, matmul};
 use crate::kernels::matvec::{self, Added, Epilogue, matvec};
-use crate::kernels::norm::{self, Into, NormKind, norm};
+use crate::kernels::norm::{self, Into, Norm, NormKind, norm};
 use crate::kernels::tuning::{MatvecChoice, Role};
 use crate::kernels::{Binding, Matrix, Recording};
 use crate::tensor::Tier;
@@ -140,6 +140,22 @@ impl<'a> Pass<'a> {
             self.multiply(role, b, low, y, Epilogue::Residual { scale: scale * own })?;
         }
         Ok(())
+    }
+
+    /// What a kernel reads that can norm its input: in decode the stream and its RMS norm, else the normed stream.
+    pub fn input(&mut self, norms: &Norms) -> Result<(Slot, Option<(Binding, f32)>)> {
+        self.settle()?;
+        let Norm { kind, eps } = self.plan.architecture.norm;
+        let folds = self.positions.is_some() && kind == NormKind::Rms && self.in_xn.is_none();
+        match norms.before.filter(|_| folds) {
+            Some(norm) => Ok((self.x, Some((norm.weights, eps)))),
+            None => Ok((self.normed_input(norms)?, None)),
+        }
+    }
+
+    /// Where the stream is.
+    pub fn stream(&self) -> Slot {
+        self.x
     }
 
     /// Where the normed stream lies, for whatever reads it as it is. Within a block it is normed once.

@@ -1,4 +1,4 @@
-//! Granite 3 and later (dense): a llama whose embedding, attention, residuals and logits are scaled.
+//! Granite 3 and later, dense or with experts: a llama whose embedding, attention, residuals and logits are scaled.
 
 use super::{Architecture, Facts};
 use crate::error::Result;
@@ -12,4 +12,9 @@ pub(super) fn granite(facts: &Facts<'_>) -> Result<Architecture> {
     a.residual_scale = scale("residual_scale")?.unwrap_or(a.residual_scale);
     a.logit_scale = scale("logit_scale")?.map_or(a.logit_scale, |divisor| 1.0 / divisor);
     Ok(a)
+}
+
+pub(super) fn granitemoe(facts: &Facts<'_>) -> Result<Architecture> {
+    let a = granite(facts)?;
+    Ok(Architecture { experts: facts.experts(a.n_ff, true)?, ..a })
 }

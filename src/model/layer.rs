@@ -11,6 +11,7 @@ use super::builder::{Builder, Rows};
 use super::delta_net::DeltaNet;
 use super::dense::Dense;
 use super::forward::Pass;
+use super::moe::Moe;
 use super::plan::Group;
 use super::recurrence::Recurrent;
 use super::short_conv::ShortConv;
@@ -58,6 +59,7 @@ pub(super) enum Mixer {
 #[derive(Debug, Clone)]
 pub(super) enum Ffn {
     Dense(Dense),
+    Moe(Moe),
 }
 
 /// One block's weights and cache.
@@ -70,7 +72,11 @@ pub(super) struct Layer {
 impl Layer {
     /// Finds the block's tensors and makes room for them and for its cache.
     pub fn read(b: &mut Builder<'_>, a: &Architecture, index: u32, groups: &[Group]) -> Result<Self> {
-        Ok(Self { mixer: Mixer::read(b, a, index, groups)?, ffn: Ffn::Dense(Dense::read(b, a, index)?) })
+        let ffn = match a.experts.filter(|_| b.has(&Moe::tensor(index))) {
+            Some(experts) => Ffn::Moe(Moe::read(b, a, &experts, index)?),
+            None => Ffn::Dense(Dense::read(b, a, index)?),
+        };
+        Ok(Self { mixer: Mixer::read(b, a, index, groups)?, ffn })
     }
 
     /// The whole block.
@@ -98,8 +104,8 @@ impl Layer {
                 p.pending(mixer.norms());
                 dense.inner(p)
             }
-            (Role::Down, _, ffn) => ffn.outer(p),
-            (Role::Head, ..) => Ok(()),
+            (Role::Down, _, Ffn::Dense(dense)) => dense.outer(p),
+            (Role::GateUp | Role::Down, _, Ffn::Moe(_)) | (Role::Head, ..) => Ok(()),
         }
     }
 
@@ -114,7 +120,7 @@ impl Layer {
             (Role::Out, Mixer::DeltaNet(net), _) => Some(&net.out),
             (Role::GateUp, _, Ffn::Dense(dense)) => Some(&dense.gate_up),
             (Role::Down, _, Ffn::Dense(dense)) => Some(&dense.down),
-            (Role::Head, ..) => None,
+            (Role::GateUp | Role::Down, _, Ffn::Moe(_)) | (Role::Head, ..) => None,
         }
     }
 
@@ -126,7 +132,8 @@ impl Layer {
 
     /// Bytes of weights that are read for one token.
     pub fn bytes_per_token(&self) -> u64 {
-        self.linears().flat_map(|linear| &linear.matrices).map(|m| u64::from(m.rows) * u64::from(m.row_vec4) * 16).sum()
+        let experts = if let Ffn::Moe(moe) = &self.ffn { moe.bytes_per_token() } else { 0 };
+        self.linears().flat_map(|linear| &linear.matrices).map(|m| m.bytes()).sum::<u64>() + experts
     }
 }
 
@@ -176,12 +183,14 @@ impl Ffn {
     fn inner(&self, p: &mut Pass<'_>) -> Result<()> {
         match self {
             Self::Dense(dense) => dense.inner(p),
+            Self::Moe(moe) => moe.inner(p),
         }
     }
 
     fn outer(&self, p: &mut Pass<'_>) -> Result<()> {
         match self {
             Self::Dense(dense) => dense.outer(p),
+            Self::Moe(moe) => moe.outer(p),
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Llama 1 to 3.x, Mistral, SmolLM 1 and 2, TinyLlama: RMS norm, interleaved rope (the file's q and k rows are permuted
-//! for it), SwiGLU. SmolLM 3: the same, with layers that turn nothing.
+//! for it), SwiGLU; Mixtral: the same, with experts. SmolLM 3: the same, with layers that turn nothing.
 
 use super::{Architecture, Facts};
 use crate::error::Result;
@@ -8,7 +8,8 @@ use crate::error::Result;
 const NOPE_EVERY: usize = 4;
 
 pub(super) fn llama(facts: &Facts<'_>) -> Result<Architecture> {
-    facts.common()
+    let a = facts.common()?;
+    Ok(Architecture { experts: facts.experts(a.n_ff, true)?, ..a })
 }
 
 pub(super) fn smollm3(facts: &Facts<'_>) -> Result<Architecture> {

@@ -15,11 +15,13 @@ mod facts;
 mod forward;
 mod gemma;
 mod gpt2;
+mod gpt_oss;
 mod granite;
 mod layer;
 mod lfm2;
 mod llama;
 mod lora;
+mod moe;
 mod neox;
 mod olmo;
 mod phi;
@@ -34,6 +36,7 @@ pub mod synthetic;
 pub use architecture::{Architecture, HalfNorms, LayerFacts, Pooling, QkNorm};
 pub use facts::Facts;
 pub use lora::AdapterUpload;
+pub use moe::{ExpertSlots, Experts};
 pub(crate) use plan::SPARE_BLOCKS;
 pub use plan::{Group, Ids, Plan, PlanOptions, Slot, Upload, UploadKind};
 pub use recurrence::{Recurrence, Recurrent};
@@ -47,11 +50,13 @@ use crate::gguf::Header;
 type Family = (&'static str, fn(&Facts<'_>) -> Result<Architecture>);
 
 /// Every family there is.
-const FAMILIES: [Family; 22] = [
+const FAMILIES: [Family; 29] = [
     ("llama", llama::llama),
     ("smollm3", llama::smollm3),
     ("qwen2", qwen::qwen2),
     ("qwen3", qwen::qwen3),
+    ("qwen2moe", qwen::qwen2moe),
+    ("qwen3moe", qwen::qwen3moe),
     ("gemma", gemma::gemma),
     ("gemma2", gemma::gemma2),
     ("gemma3", gemma::gemma3),
@@ -63,11 +68,16 @@ const FAMILIES: [Family; 22] = [
     ("falcon", neox::falcon),
     ("stablelm", neox::stablelm),
     ("olmo2", olmo::olmo2),
+    ("olmoe", olmo::olmoe),
     ("granite", granite::granite),
+    ("granitemoe", granite::granitemoe),
+    ("gpt-oss", gpt_oss::gpt_oss),
     ("command-r", cohere::command_r),
     ("cohere2", cohere::cohere2),
     ("lfm2", lfm2::read),
     ("qwen35", qwen_next::qwen35),
+    ("qwen35moe", qwen_next::qwen35moe),
+    ("qwen3next", qwen_next::qwen3next),
     ("bert", bert::bert),
     ("nomic-bert", bert::nomic_bert),
 ];

@@ -6,6 +6,7 @@ use super::architecture::{HalfNorms, limit};
 use super::builder::Builder;
 use super::layer::{Layer, NormWeights};
 use super::lora::Adapter;
+use super::moe::ExpertSlots;
 use super::rope::{self, Factors, RopeFrequencies};
 use super::{Architecture, Recurrent};
 use crate::err;
@@ -90,6 +91,7 @@ pub struct Ids {
     pub gate: Slot,
     pub parts: Slot,
     pub gated: Slot,
+    pub experts: ExpertSlots,
     pub small: Slot,
     pub rope_global: Slot,
     pub rope_window: Slot,
@@ -241,7 +243,11 @@ impl Plan {
                 Slot::default()
             },
             parts: b.slot("splits of attention", parts)?,
-            gated: b.slot("gated", rows(a.n_ff.into()))?,
+            gated: b.slot("gated", rows(a.experts.map_or(0, |e| e.gated_width()).max(a.n_ff).into()))?,
+            experts: match &a.experts {
+                Some(experts) => experts.slots(&mut b, a.n_embd)?,
+                None => ExpertSlots::default(),
+            },
             small: Slot { id: b.small_id, bytes: b.small },
             rope_global: b.slot("rope", table)?,
             rope_window: if a.has_windows() { b.slot("rope of windows", table)? } else { Slot::default() },

@@ -12,6 +12,18 @@ pub(super) fn qwen35(facts: &Facts<'_>) -> Result<Architecture> {
     hybrid(facts, false)
 }
 
+/// Qwen 3.5 with experts in every layer.
+pub(super) fn qwen35moe(facts: &Facts<'_>) -> Result<Architecture> {
+    let a = qwen35(facts)?;
+    Ok(Architecture { experts: facts.experts(a.n_ff, true)?, ..a })
+}
+
+/// Qwen3-Next: experts in every layer, and the value heads of one key head side by side.
+pub(super) fn qwen3next(facts: &Facts<'_>) -> Result<Architecture> {
+    let a = hybrid(facts, true)?;
+    Ok(Architecture { experts: facts.experts(a.n_ff, true)?, ..a })
+}
+
 fn hybrid(facts: &Facts<'_>, grouped: bool) -> Result<Architecture> {
     let mut a = facts.common()?;
     let layers = facts.recurrent_layers(a.n_layers)?;

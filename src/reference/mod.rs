@@ -10,9 +10,11 @@ pub mod attention_reduce;
 pub mod case;
 pub mod delta_net;
 pub mod embed;
+pub mod expert_sum;
 pub mod experts;
 pub mod fill;
 pub mod gate;
+pub mod gathered;
 pub mod kv_append;
 pub mod matmul;
 pub mod matvec;
@@ -23,6 +25,7 @@ pub mod sample_candidates;
 pub mod sample_draw;
 pub mod short_conv;
 pub mod stream;
+pub mod tiles;
 pub mod weights;
 
 pub use activation::activation;
@@ -56,6 +59,7 @@ pub fn cases(tier: Tier) -> Result<Vec<case::Case>> {
         gate::cases()?,
         route::cases(tier)?,
         experts::cases(tier)?,
+        gathered::cases(tier)?,
         stream::cases(tier)?,
         short_conv::cases(tier)?,
         delta_net::cases(tier)?,
@@ -81,6 +85,9 @@ fn run(dispatch: &Dispatch, memory: &mut Memory) -> Result<()> {
         "short_conv" => short_conv::short_conv(dispatch, memory),
         "delta_net" | "delta_net_cpu" => delta_net::delta_net(dispatch, memory),
         "norm" | "norm_rows" => norm::norm(dispatch, memory),
+        "matmul_rows" | "matmul_small" if gathered::is_gathered(dispatch) => gathered::gathered(dispatch, memory),
+        "tiles" => tiles::tiles(dispatch, memory),
+        "expert_sum" => expert_sum::expert_sum(dispatch, memory),
         "matmul" | "matmul_rows" | "matmul_small" => matmul::matmul(dispatch, memory),
         name => Err(err!(Internal, "kernel {name} has no CPU twin")),
     }

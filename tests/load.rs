@@ -408,3 +408,16 @@ fn what_would_change_the_answer_is_refused_not_left_out() {
     let e = describe(wrong).unwrap_err();
     assert!(e.code == Code::BadFile && e.message.contains("attn_q") && e.message.contains("[64, 64]"), "{e}");
 }
+
+/// A context is what was asked for, though the cache has whole blocks: a model of learned positions has no row beyond its last.
+#[test]
+fn a_context_of_no_whole_number_of_blocks_ends_where_it_says() {
+    let path = common::data("models/gpt2/model.gguf");
+    let options: LoadOptions = serde_json::from_value(serde_json::json!({ "contextLength": 45, "autotune": false })).unwrap();
+    let source = MemorySource(std::fs::read(path).unwrap());
+    let mut engine = common::models::load(source, common::models::gpu(Some("cpu+base")).unwrap(), &options).unwrap();
+    assert_eq!(engine.info().context_length, 45);
+    assert_eq!(common::models::logits_of(&mut engine, &[5; 45], false).len(), 1);
+    let error = pollster::block_on(engine.logits(&[5; 46], false, &mut |_, _| Ok(()))).unwrap_err();
+    assert_eq!(error.code, Code::ContextOverflow, "{error}");
+}

@@ -19,49 +19,8 @@ use rivulet::sample::SamplingOptions;
 use rivulet::tensor::{Format, Tier};
 use serde_json::json;
 
-/// Tiny models with f16 weights, which both references hold exactly.
-const FIXTURES: &[&str] = &[
-    "llama-spm",
-    "llama3-rope-tied",
-    "mistral",
-    "smollm3-nope",
-    "qwen2",
-    "q-qwen3",
-    "qwen3",
-    "gemma1",
-    "gemma2",
-    "gemma3",
-    "phi2",
-    "phi3-longrope",
-    "gpt2",
-    "starcoder2",
-    "stablelm",
-    "olmo2",
-    "granite",
-    "llama-yarn-tiny",
-    "gptneox-tiny",
-    "falcon-tiny",
-    "command-r-tiny",
-    "cohere2-tiny",
-    "lfm2",
-    "qwen35",
-    "lfm2-tiny",
-    "qwen35-tiny",
-];
-
-/// The same with experts.
-const MIXTURES: &[&str] =
-    &["mixtral-tiny", "qwen2moe-tiny", "qwen3moe", "qwen3next", "qwen35moe-tiny", "olmoe", "granitemoe-tiny", "gpt-oss"];
-
 const TINY: f32 = 1e-3;
 const REAL: f32 = 5e-3;
-/// f16 arithmetic or an f16 cache, on the tiny models (`shared/fixtures/README.md`).
-const TINY_F16: f32 = 5e-2;
-/// Prefill in an f16 tier, whose tiles round activations to f16 and sum eight products in it.
-const TINY_F16_TILES: f32 = 7e-2;
-/// The same where a router may pick another expert for it.
-const TINY_F16_ROUTED: f32 = 5e-1;
-
 /// Base arithmetic by both kinds of kernels: barrier-free ones and those with workgroups.
 const BASE_TIERS: [&str; 2] = ["cpu+base", "gpu+base"];
 
@@ -77,65 +36,6 @@ fn engine_of(path: &std::path::Path, kv: &str, tier: &str, context_length: Optio
     let options = json!({ "kvType": kv, "autotune": false, "contextLength": context_length });
     let source = MemorySource(std::fs::read(path).unwrap());
     common::models::load(source, gpu(Some(tier)).unwrap(), &serde_json::from_value(options).unwrap()).unwrap()
-}
-
-/// Every golden row of a fixture; the largest difference.
-fn check_fixture(name: &str, golden: &Golden, kv: &str, tier: &str, tolerance: f32) -> f32 {
-    // Longrope: these goldens are of a context within that of the first training.
-    let short = golden.json["config"]["original_max_position_embeddings"].as_u64();
-    let mut engine = engine_of(&golden.file("model.gguf"), kv, tier, short);
-    let mut worst = 0f32;
-    for prompt in golden.json["prompts"].as_array().unwrap() {
-        let ids = numbers(&prompt["ids"]);
-        let rows = logits_of(&mut engine, &ids, true);
-        for row in prompt["logits"].as_array().unwrap() {
-            let pos = row["pos"].as_u64().unwrap() as usize;
-            let want = golden.floats(&row["transformers_offset"], rows[pos].len());
-            let label = format!("{name} {tier} {kv} {} at {pos}", prompt["name"]);
-            worst = worst.max(compare(&label, &rows[pos], want, tolerance));
-        }
-        if prompt["greedy"]["transformers"].is_array() {
-            let want = numbers(&prompt["greedy"]["transformers"]);
-            let sure = sure_steps(&prompt["greedy"]["margins"], 4.0 * f64::from(tolerance)).min(want.len());
-            assert_eq!(greedy(&mut engine, &ids, sure), want[..sure], "{name} {tier} {}", prompt["name"]);
-        }
-    }
-    worst
-}
-
-#[test]
-fn tiny_models_equal_transformers() {
-    let part = std::env::var("RIVULET_CASES").unwrap_or_default();
-    let mixtures = MIXTURES.iter().map(|name| (*name, TINY_F16_ROUTED, TINY_F16_ROUTED));
-    let fixtures = FIXTURES.iter().map(|name| (*name, TINY_F16, TINY_F16_TILES)).chain(mixtures);
-    for (name, rounded, tiles) in fixtures.filter(|fixture| fixture.0.contains(&part)) {
-        let Some(golden) = Golden::find(&format!("models/{name}")).filter(|g| g.file("model.gguf").is_file()) else {
-            skip("tiny_models_equal_transformers", &format!("{name} is only in the developers' fixtures"));
-            continue;
-        };
-        for tier in BASE_TIERS {
-            let worst = check_fixture(name, &golden, "f32", tier, TINY);
-            println!("{name} {tier}: f32 cache {worst:.1e}");
-        }
-        let worst = check_fixture(name, &golden, "f16", "cpu+base", rounded);
-        println!("{name} cpu+base: f16 cache {worst:.1e}");
-        for tier in ["gpu+f16+subgroup", "gpu+subgroup"] {
-            match gpu(Some(tier)) {
-                Ok(_) => println!("{name} {tier}: {:.1e}", check_fixture(name, &golden, "f32", tier, tiles)),
-                Err(_) => skip("tiny_models_equal_transformers", &format!("this adapter has no tier {tier}")),
-            }
-        }
-    }
-}
-
-/// Folders of quantised files: all that the developers' fixtures have, or the copies in tests/data.
-fn quantised() -> Vec<Golden> {
-    let all = ["quants/q-llama", "quants/q-qwen3"].into_iter().filter_map(Golden::find).collect::<Vec<_>>();
-    if all.is_empty() {
-        skip("quantised models", "only the copies in tests/data: no developers' fixtures");
-        return vec![Golden::find("models/q-llama").expect("tests/data/models/q-llama")];
-    }
-    all
 }
 
 /// Longrope's factors are chosen by the context as it is loaded, and a long prompt needs the long ones.
@@ -158,35 +58,6 @@ fn longrope_takes_the_long_factors_in_a_long_context() {
                 println!("phi3-longrope {tier} {} at {pos}: {worst:.1e}", prompt["name"]);
             }
         }
-    }
-}
-
-#[test]
-fn quantised_models_equal_the_reference_on_their_dequantised_weights() {
-    for golden in quantised() {
-        let model = golden.json["model"].as_str().unwrap();
-        let mut played = 0;
-        for format in golden.json["formats"].as_array().unwrap() {
-            let Some(file) = format["file"].as_str() else { continue };
-            for tier in BASE_TIERS {
-                let mut engine = engine(&golden.file(file), "f32", Some(tier));
-                for prompt in format["prompts"].as_array().unwrap() {
-                    let ids = numbers(&golden.json["prompt_ids"][prompt["name"].as_str().unwrap()]);
-                    let rows = logits_of(&mut engine, &ids, false);
-                    let want = golden.floats(&prompt["f32_dequant_offset"], rows[0].len());
-                    let label = format!("{model} {file} {tier} {}", prompt["name"]);
-                    println!("{label}: {:.1e}", compare(&label, &rows[0], want, TINY));
-                    if prompt["name"] == "long" {
-                        // After one of the prompts, since 24 tokens cost more than all logits.
-                        let want = numbers(&prompt["greedy_f32_dequant"]);
-                        let sure = sure_steps(&prompt["greedy_margins"], 4.0 * f64::from(TINY)).min(want.len());
-                        assert_eq!(greedy(&mut engine, &ids, sure), want[..sure], "{label}");
-                    }
-                }
-            }
-            played += 1;
-        }
-        assert!(played >= 15, "{model}: only {played} formats were played");
     }
 }
 

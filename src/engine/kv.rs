@@ -28,7 +28,7 @@ pub struct KvCache {
 impl KvCache {
     /// An empty cache for these groups.
     pub fn new(groups: &[Group], context_length: u32) -> Self {
-        let blocks = (context_length / KV_BLOCK) as usize;
+        let blocks = context_length.div_ceil(KV_BLOCK) as usize;
         let pool =
             |g: &Group| Pool { window: g.window, free: (0..g.pool_blocks).rev().collect(), table: vec![None; blocks], first: 0 };
         Self { pools: groups.iter().map(pool).collect(), context_length }

@@ -279,7 +279,7 @@ impl<'a> Builder<'a> {
     }
 
     pub fn groups(&mut self, a: &Architecture) -> Result<Vec<Group>> {
-        let blocks = self.options.context_length / KV_BLOCK;
+        let blocks = self.options.context_length.div_ceil(KV_BLOCK);
         let mut groups: Vec<Group> = Vec::new();
         for window in a.attentions(self.options.kv).map(|shape| shape.window) {
             if groups.iter().any(|g| g.window == window) {

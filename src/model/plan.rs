@@ -25,7 +25,7 @@ use crate::tensor::Tier;
 pub struct PlanOptions {
     /// The device's tier.
     pub tier: Tier,
-    /// Positions of the KV cache; rounded up to whole blocks.
+    /// Positions of the KV cache, whose blocks may hold more.
     pub context_length: u32,
     /// Type of the KV cache.
     pub kv: KvType,
@@ -178,7 +178,7 @@ impl Plan {
     /// `bad-file` for missing or misshapen tensors, `unsupported-quant`, `out-of-memory` where a buffer exceeds the
     /// device's binding limit.
     pub fn new(architecture: Architecture, header: &Header, options: PlanOptions) -> Result<Self> {
-        let context_length = options.context_length.clamp(1, architecture.context_length).next_multiple_of(KV_BLOCK);
+        let context_length = options.context_length.clamp(1, architecture.context_length);
         let options = PlanOptions { context_length, ..options };
         let mut b = Builder::new(header, options);
         let a = &architecture;

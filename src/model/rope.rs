@@ -5,7 +5,6 @@ use std::f64::consts::TAU;
 use super::architecture::limit;
 use crate::err;
 use crate::error::Result;
-use crate::kernels::attention::KV_BLOCK;
 
 /// How the positions of a layer are turned into angles.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -62,8 +61,7 @@ impl Factors {
 
     /// The tensor that is read for a cache of so many positions.
     pub(super) fn tensor(self, context_length: u32) -> Option<&'static str> {
-        // The cache has whole blocks.
-        let long = matches!(self, Self::ByContext { original } if context_length > original.next_multiple_of(KV_BLOCK));
+        let long = matches!(self, Self::ByContext { original } if context_length > original);
         self.tensors().get(usize::from(long)).copied()
     }
 }

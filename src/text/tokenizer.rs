@@ -62,20 +62,7 @@ impl Tokenizer {
     /// Errors: `unsupported-tokenizer` for a kind or pre-tokenizer that is not known; `bad-file` for an inconsistent
     /// vocabulary (arrays of unequal length, a token twice, merges of tokens that are not there, ids out of range).
     pub fn from_metadata(meta: &mut Metadata) -> Result<Self> {
-        let name = meta.string("tokenizer.ggml.model")?;
-        let model = match name {
-            Some("gpt2") => Model::ByteLevel,
-            Some("llama") => Model::SentencePiece,
-            Some("t5") => Model::Unigram,
-            Some("bert") => Model::WordPiece,
-            Some(other) => {
-                return Err(err!(
-                    UnsupportedTokenizer,
-                    "tokenizer.ggml.model: expected gpt2, llama, t5 or bert, found {other:?}"
-                ));
-            }
-            None => return Err(err!(BadFile, "tokenizer: expected tokenizer.ggml.model, found none")),
-        };
+        let model = Self::model(meta)?;
         let (vocabulary, kind) = match model {
             Model::ByteLevel => Self::byte_level(meta)?,
             Model::SentencePiece => {
@@ -111,8 +98,39 @@ impl Tokenizer {
         Ok(Self { vocabulary, kind, added })
     }
 
+    /// Whether this kind of tokenizer is supported, without making it: what can be said before anything else is read.
+    ///
+    /// # Errors
+    /// `unsupported-tokenizer` naming the model or the pre-tokenizer, `bad-file` where neither is named.
+    pub fn check(meta: &Metadata) -> Result<()> {
+        match Self::model(meta)? {
+            Model::ByteLevel => Self::pre_tokenizer(meta).map(|_| ()),
+            Model::SentencePiece | Model::Unigram | Model::WordPiece => Ok(()),
+        }
+    }
+
+    fn model(meta: &Metadata) -> Result<Model> {
+        Ok(match meta.string("tokenizer.ggml.model")? {
+            Some("gpt2") => Model::ByteLevel,
+            Some("llama") => Model::SentencePiece,
+            Some("t5") => Model::Unigram,
+            Some("bert") => Model::WordPiece,
+            Some(other) => {
+                return Err(err!(
+                    UnsupportedTokenizer,
+                    "tokenizer.ggml.model: expected gpt2, llama, t5 or bert, found {other:?}"
+                ));
+            }
+            None => return Err(err!(BadFile, "tokenizer: expected tokenizer.ggml.model, found none")),
+        })
+    }
+
+    fn pre_tokenizer(meta: &Metadata) -> Result<PreTokenizer> {
+        PreTokenizer::from_name(meta.string("tokenizer.ggml.pre")?.unwrap_or("default"))
+    }
+
     fn byte_level(meta: &mut Metadata) -> Result<(Vocabulary, Kind)> {
-        let pre = PreTokenizer::from_name(meta.string("tokenizer.ggml.pre")?.unwrap_or("default"))?;
+        let pre = Self::pre_tokenizer(meta)?;
         let defaults = Defaults { bos: pre.add_bos, ..Defaults::default() };
         let vocabulary = Vocabulary::from_metadata(meta, Model::ByteLevel, defaults)?;
         let merges = take_strings(meta, "tokenizer.ggml.merges")?.filter(|merges| !merges.is_empty()).ok_or_else(|| {

@@ -75,6 +75,7 @@ async fn measure(header: Header, source: &impl ByteSource, options: Options<'_>)
     let device: DeviceOptions = convert::options("benchmark", device)?;
     let load: LoadOptions = convert::options("benchmark", rest)?;
     let bench: BenchOptions = convert::options("benchmark", options.bench)?;
+    super::need_webgpu()?;
     let gpu = Gpu::request(device.into()).await?;
     gpu.compile_with(Box::new(options.compiler));
     let gpu = Rc::new(gpu);

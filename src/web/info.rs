@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::engine::{LoadOptions, describe};
 use crate::error::Result;
 use crate::gguf::Header;
 use crate::kernels::attention::KvType;
+use crate::tensor::Tier;
 use crate::text::ChatTemplate;
 use crate::{model, quant};
 
@@ -79,6 +81,13 @@ impl ModelInfo {
                 0
             }
         };
+        // What only shows when tensors are given their places, for a device without limits.
+        let tier = Tier { max_binding_bytes: u64::MAX, ..Tier::BASE };
+        if unsupported.is_empty()
+            && let Err(e) = describe(header, tier, &LoadOptions::default())
+        {
+            unsupported.push(Unsupported { code: e.code.as_str(), message: e.message });
+        }
         let vocabulary = match meta.get("tokenizer.ggml.tokens") {
             Some(crate::gguf::Value::Array(crate::gguf::Array::String(tokens))) => tokens.len() as u64,
             _ => 0,

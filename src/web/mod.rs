@@ -56,3 +56,21 @@ pub async fn inspect(files: source::JsModelFiles, quantize: JsValue) -> Result<J
     let (header, _) = source::open(&files, quantize).await.map_err(convert::error)?;
     convert::to_js(&info::ModelInfo::of(&header).map_err(convert::error)?)
 }
+
+/// Where there is no WebGPU to ask, the browser's bindings would panic instead of saying so.
+///
+/// # Errors
+/// `webgpu-unavailable`
+fn need_webgpu() -> crate::error::Result<()> {
+    let global = js_sys::global();
+    let get = |of: &JsValue, name: &str| js_sys::Reflect::get(of, &name.into()).unwrap_or(JsValue::UNDEFINED);
+    let reachable = ["Window", "DedicatedWorkerGlobalScope"].iter().any(|scope| !get(&global, scope).is_undefined());
+    let navigator = get(&global, "navigator");
+    if reachable && !navigator.is_undefined() && !get(&navigator, "gpu").is_undefined() {
+        return Ok(());
+    }
+    Err(crate::err!(
+        WebgpuUnavailable,
+        "there is no WebGPU here: it needs a page or dedicated worker of a secure context (https or localhost) in a browser that has it"
+    ))
+}

@@ -234,6 +234,7 @@ impl Model {
         let (header, source) = source::open(&files, options.quantize).await?;
         let described = ModelInfo::of(&header)?.with_template(options.template.as_deref());
         let header_ms = BrowserHost.now_ms() - began;
+        super::need_webgpu()?;
         let gpu = Gpu::request(device.into()).await?;
         gpu.compile_with(Box::new(compiler));
         let gpu = Rc::new(gpu);

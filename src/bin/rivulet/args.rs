@@ -161,13 +161,13 @@ pub struct Render {
     /// A Jinja template instead of the model's. Without a model there are no bos_token and eos_token.
     #[arg(long)]
     pub template: Option<PathBuf>,
-    /// A JSON array of messages.
+    /// A JSON file with an array of messages.
     #[arg(long, required_unless_present = "batch")]
     pub messages: Option<PathBuf>,
-    /// A JSON array of tools.
+    /// A JSON file with an array of tools.
     #[arg(long)]
     pub tools: Option<PathBuf>,
-    /// A JSON object of further variables.
+    /// A JSON file with an object of further variables.
     #[arg(long)]
     pub vars: Option<PathBuf>,
     /// What strftime_now takes for now, such as 2026-07-04T12:00:00.
@@ -214,9 +214,15 @@ pub struct Generate {
     /// Ids to continue, separated by commas.
     #[arg(long, conflicts_with_all = ["prompt", "messages"])]
     pub ids: Option<Ids>,
-    /// A JSON array of messages to answer.
+    /// A JSON file with an array of messages to answer.
     #[arg(long, conflicts_with = "prompt")]
     pub messages: Option<PathBuf>,
+    /// A JSON file with an array of tools for the chat template.
+    #[arg(long)]
+    pub tools: Option<PathBuf>,
+    /// A JSON file with an object of further variables of the chat template, such as enable_thinking.
+    #[arg(long)]
+    pub vars: Option<PathBuf>,
     /// A Jinja template for the messages instead of the model's.
     #[arg(long, requires = "messages")]
     pub template: Option<PathBuf>,

@@ -43,10 +43,20 @@ impl Files for Folder {
 /// Opens the model at a path: a GGUF file, any file of a split one, or a directory of safetensors. Errors as [`open_model`].
 pub fn open(path: &Path, quantize: Option<Quantize>) -> Result<(Header, ModelSource<FileSource>)> {
     if path.is_dir() {
+        if !path.join("config.json").exists() {
+            return Err(err!(
+                BadFile,
+                "{} has no config.json: name the .gguf file in it, or a directory of safetensors",
+                path.display()
+            ));
+        }
         return block_on(open_model(&Folder(path.to_path_buf()), "", quantize));
     }
     let name = path.file_name().and_then(|n| n.to_str());
     let name = name.ok_or_else(|| err!(Network, "opening {}: expected the name of a file", path.display()))?;
+    if !path.exists() {
+        return Err(err!(Network, "opening {}: there is no such file", path.display()));
+    }
     let folder = Folder(path.parent().unwrap_or(Path::new("")).to_path_buf());
     block_on(open_model(&folder, name, quantize))
 }

@@ -31,20 +31,20 @@ pub fn gpu_options(device: &Device) -> GpuOptions {
 /// The options of a load.
 pub fn load_options(device: &Device) -> Result<LoadOptions> {
     let mut options = Map::new();
-    if let Some(n) = device.context_length {
-        options.insert("contextLength".into(), n.into());
-    }
-    if let Some(kv) = &device.kv_type {
-        options.insert("kvType".into(), kv.as_str().into());
-    }
-    if let Some(autotune) = device.autotune {
-        options.insert("autotune".into(), autotune.into());
-    }
-    if let Some(quantize) = &device.quantize {
-        options.insert("quantize".into(), quantize.as_str().into());
-    }
-    if let Some(precision) = &device.precision {
-        options.insert("precision".into(), precision.as_str().into());
+    let lower = |text: &Option<String>| text.as_ref().map(|text| text.to_lowercase());
+    for (option, name, value) in [
+        ("context-length", "contextLength", json!(device.context_length)),
+        ("kv-type", "kvType", json!(lower(&device.kv_type))),
+        ("autotune", "autotune", json!(device.autotune)),
+        ("quantize", "quantize", json!(lower(&device.quantize))),
+        ("precision", "precision", json!(lower(&device.precision))),
+    ] {
+        if value.is_null() {
+            continue;
+        }
+        let alone = Map::from_iter([(name.to_owned(), value.clone())]);
+        serde_json::from_value::<LoadOptions>(alone.into()).map_err(|e| err!(BadOption, "--{option}: {e}"))?;
+        options.insert(name.into(), value);
     }
     serde_json::from_value(options.into()).map_err(|e| err!(BadOption, "{e}"))
 }
@@ -226,6 +226,11 @@ fn generate_options(args: &Generate) -> Result<GenerateOptions> {
     if let Some(bias) = &args.logit_bias {
         let bias: serde_json::Value = serde_json::from_str(bias).map_err(|e| err!(BadOption, "--logit-bias: {e}"))?;
         o.insert("logitBias".into(), bias);
+    }
+    for (name, file) in [("tools", &args.tools), ("templateVars", &args.vars)] {
+        if let Some(file) = file {
+            o.insert(name.into(), read_json::<serde_json::Value>(file)?);
+        }
     }
     o.insert("stop".into(), json!(args.stop));
     o.insert("ignoreEos".into(), json!(args.ignore_eos));

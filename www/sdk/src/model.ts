@@ -242,7 +242,8 @@ class LoadedModel implements Model {
 
   embed(text: string, options?: EmbedOptions): Promise<Float32Array>;
   embed(texts: readonly string[], options?: EmbedOptions): Promise<Float32Array[]>;
-  async embed(text: string | readonly string[], options: EmbedOptions = {}): Promise<Float32Array | Float32Array[] | undefined> {
+  embed(text: string | readonly string[], options?: EmbedOptions): Promise<Float32Array | Float32Array[]>;
+  async embed(text: string | readonly string[], options: EmbedOptions = {}): Promise<Float32Array | Float32Array[]> {
     this.#checkAlive();
     checkOptions("embed", options);
     const { signal } = options;
@@ -252,7 +253,7 @@ class LoadedModel implements Model {
     texts.forEach(checkText);
     const request = { type: "embed", texts: texts as string[], options: without(options, "signal") } as const;
     const vectors = await this.#channel.call<Float32Array[]>(request, { signal });
-    return typeof text === "string" ? vectors[0] : vectors;
+    return typeof text === "string" ? (vectors[0] as Float32Array) : vectors;
   }
 
   async tokenize(text: string, options: TokenizeOptions = {}): Promise<Uint32Array> {

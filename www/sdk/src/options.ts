@@ -30,7 +30,7 @@ const STRINGS = ["an array of strings", (v: unknown) => Array.isArray(v) && v.ev
 const ONE_OF = (...names: string[]) => [names.map((n) => `"${n}"`).join(" or "), (v: unknown) => names.includes(v as string)] as const;
 
 const ADAPTERS = [
-  "an array of {source, scale}",
+  "an array of objects { source, scale } (scale a number, 1 by default) without other keys",
   (v: unknown) =>
     Array.isArray(v) &&
     v.every(

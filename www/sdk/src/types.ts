@@ -85,7 +85,10 @@ export interface InspectOptions extends SourceOptions {
 
 /** Options of {@link loadModel}. */
 export interface LoadOptions extends SourceOptions {
-  /** Tokens that prompt and answer may have together. By default the model's own length, within 4,096. */
+  /**
+   * Tokens that prompt and answer may have together. By default the model's own length, within 4,096. Models with longrope (Phi 3)
+   * choose their rope factors by it: beyond the length of their first training short texts are seen through the long factors, too.
+   */
   contextLength?: number;
   /** How the KV cache is stored; `f16` by default. */
   kvType?: KvType;
@@ -388,6 +391,7 @@ export interface Model extends AsyncDisposable {
    */
   embed(text: string, options?: EmbedOptions): Promise<Float32Array>;
   embed(texts: readonly string[], options?: EmbedOptions): Promise<Float32Array[]>;
+  embed(text: string | readonly string[], options?: EmbedOptions): Promise<Float32Array | Float32Array[]>;
   tokenize(text: string, options?: TokenizeOptions): Promise<Uint32Array>;
   detokenize(ids: Uint32Array | readonly number[], options?: DetokenizeOptions): Promise<string>;
   countTokens(textOrMessages: string | readonly Message[], options?: TokenizeOptions): Promise<number>;

@@ -151,3 +151,32 @@ fn adapters_that_do_not_fit_are_refused_and_the_model_still_works() {
         common::models::load(MemorySource(file("llama-all.gguf")), gpu(Some("cpu+base")).unwrap(), &Default::default());
     assert_eq!(as_model.err().unwrap().code, Code::BadFile, "an adapter is no model");
 }
+
+/// What an adapter of no numbers leaves in an f32 cache must not be multiplied into later answers.
+#[test]
+fn an_adapter_of_no_numbers_spoils_its_own_answer_only() {
+    let plain = file("llama-all.gguf");
+    let header = block_on(read_header(&MemorySource(plain.clone()))).unwrap();
+    for (what, half) in [("NaN", 0x7e00u16), ("beyond all bounds", 0x7bff)] {
+        let mut bytes = plain.clone();
+        bytes[header.data_offset as usize..].chunks_exact_mut(2).for_each(|pair| pair.copy_from_slice(&half.to_le_bytes()));
+        for tier in ["cpu+base", "gpu+base"] {
+            let mut engine = engine(&data("models/llama-spm/model.gguf"), "f32", Some(tier));
+            let answer = |engine: &mut Engine, adapters: Vec<AdapterUse>| {
+                let sampling = SamplingOptions { temperature: 0.0, ..Default::default() };
+                let options = GenerateOptions { max_tokens: Some(8), ignore_eos: true, sampling, adapters, ..Default::default() };
+                let ids = (1..50).collect();
+                block_on(engine.generate(&Prompt::Ids(ids), &options, &mut |_| {}, &|| false)).map(|done| done.tokens)
+            };
+            let before = answer(&mut engine, Vec::new()).unwrap();
+            let id = add(&mut engine, bytes.clone()).unwrap();
+            match answer(&mut engine, vec![AdapterUse { id, scale: 1.0 }]) {
+                Err(error) => assert_eq!(error.code, Code::BadFile, "{what} {tier}: {error}"),
+                Ok(_) => assert_ne!(what, "NaN"),
+            }
+            assert_eq!(answer(&mut engine, Vec::new()).unwrap(), before, "{what} {tier}");
+            let logits = logits_of(&mut engine, &[1, 5, 6, 7], false);
+            assert!(logits[0].iter().all(|v| v.is_finite()));
+        }
+    }
+}

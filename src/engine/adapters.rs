@@ -65,7 +65,8 @@ impl Engine {
         self.passes = recordings.prepare(&self.gpu, &self.buffers, &|| false).await?;
         self.plan = plan;
         self.forget();
-        Ok(())
+        // An adapter may have left what is no number.
+        self.gpu.clear(&self.buffers, self.plan.caches())
     }
 
     async fn upload_adapter(

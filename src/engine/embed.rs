@@ -75,17 +75,17 @@ impl Engine {
         self.forget();
         let result = self.pool(ids, chunk, pooling, cancel).await;
         self.forget();
-        let mut vector = result?;
+        let mut vector = self.settled(result)?;
         vector.truncate(dimensions);
         if options.normalize {
             let length = vector.iter().map(|v| v * v).sum::<f64>().sqrt();
             vector.iter_mut().for_each(|v| *v /= length.max(f64::MIN_POSITIVE));
         }
         if vector.iter().any(|v| !v.is_finite()) {
-            return Err(err!(
+            return self.settled(Err(err!(
                 BadFile,
                 "embed: expected finite numbers: the weights are damaged; load the file again from its source"
-            ));
+            )));
         }
         Ok(vector.into_iter().map(|v| v as f32).collect())
     }

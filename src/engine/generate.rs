@@ -168,8 +168,15 @@ impl Engine {
         self.choose_adapters(&options.adapters).await?;
         // Whatever goes wrong, what the cache holds is then unknown.
         let result = self.run(&ids, options, on_token, cancel, called).await;
+        self.settled(result)
+    }
+
+    /// The result; a failure empties the cache, and what is in it is wiped: where it is no number, a kernel that multiplies a key out of
+    /// sight with zero would see it.
+    pub(super) fn settled<T>(&mut self, result: Result<T>) -> Result<T> {
         if result.is_err() {
             self.forget();
+            self.gpu.clear(&self.buffers, self.plan.caches())?;
         }
         result
     }
@@ -386,8 +393,9 @@ impl Engine {
         if let Some(id) = logits.iter().position(|logit| logit.is_nan() || *logit == f32::INFINITY) {
             return Err(err!(
                 BadFile,
-                "expected finite logits, found {} for token {id}: the weights are damaged; load the file again from its source",
-                logits[id]
+                "expected finite logits, found {} for token {id}: the weights are damaged{}; load the file again from its source",
+                logits[id],
+                if self.plan.chosen_adapters().is_empty() { "" } else { ", or those of an adapter" }
             ));
         }
         Ok(logits)

@@ -209,9 +209,7 @@ fn plan(header: &Header, tier: Tier, options: &LoadOptions) -> Result<Plan> {
 /// Describes a model from its header, before any weight is fetched. `tier`: the device's, or [`Tier::BASE`] with the
 /// limits to plan for.
 pub fn describe(header: &Header, tier: Tier, options: &LoadOptions) -> Result<ModelInfo> {
-    let plan = plan(header, tier, options)?;
-    Tokenizer::check(&header.metadata)?;
-    Ok(info(header, &plan, options, None))
+    Ok(info(header, &plan(header, tier, options)?, options, None))
 }
 
 fn info(header: &Header, plan: &Plan, options: &LoadOptions, adapter: Option<AdapterReport>) -> ModelInfo {

@@ -36,6 +36,14 @@ impl Engine {
             return Err(err!(BadOption, "ids: expected token ids below {n_vocab}, found {id}"));
         }
         self.forget();
+        let result = self.rows(ids, all, each).await;
+        // Nothing of this is kept: a generation starts from an empty cache.
+        self.forget();
+        self.settled(result)
+    }
+
+    /// The logits of tokens that fit, the cache being empty.
+    async fn rows(&mut self, ids: &[u32], all: bool, each: &mut dyn FnMut(u32, Vec<f32>) -> Result<()>) -> Result<()> {
         let chunk = self.passes.prefill.last().map_or(1, |p| p.0) as usize;
         let (mut pos, mut run, never) = (0, Prefill::new(), || false);
         for part in ids.chunks(chunk) {
@@ -54,8 +62,6 @@ impl Engine {
             }
             pos += n;
         }
-        // Nothing of this is kept: a generation starts from an empty cache.
-        self.forget();
         Ok(())
     }
 

@@ -186,6 +186,16 @@ impl Gpu {
         Ok(())
     }
 
+    /// Writes zeros over whole buffers, after all that was submitted.
+    pub fn clear(&self, buffers: &Buffers, ids: impl Iterator<Item = BufferId>) -> Result<()> {
+        let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        for id in ids {
+            encoder.clear_buffer(buffers.get(id)?, 0, None);
+        }
+        self.queue.submit([encoder.finish()]);
+        Ok(())
+    }
+
     /// Waits until everything submitted is done, so that the staging memory of earlier writes is free again.
     pub async fn flush(&self, buffers: &Buffers) -> Result<()> {
         self.submit_and_read(&[], buffers, BufferId(0), 4).await.map(drop)

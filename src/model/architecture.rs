@@ -198,6 +198,11 @@ impl Architecture {
         bounded("embedding_length", self.n_embd, limit::WIDTH)?;
         bounded("feed_forward_length", self.n_ff, limit::WIDTH)?;
         bounded("attention.head_count", self.n_heads, limit::HEADS)?;
+        bounded("attention.key_length", self.head_dim, limit::WIDTH)?;
+        if self.rot_dim > self.head_dim {
+            let (width, found) = (self.head_dim, self.rot_dim);
+            return Err(err!(BadFile, "{} rope.dimension_count: expected at most a head's {width}, found {found}", self.name));
+        }
         if let Some(recurrence) = &self.recurrence {
             recurrence.check(self)?;
         }

@@ -31,7 +31,7 @@ pub(super) struct Attention {
     /// What each number that attention gives is gated with.
     pub gate: Option<Linear>,
     pub out: Linear,
-    kv: Slot,
+    pub kv: Slot,
     /// Which block table.
     group: usize,
     /// Which layer.

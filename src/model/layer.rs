@@ -17,7 +17,7 @@ use super::recurrence::Recurrent;
 use super::short_conv::ShortConv;
 use crate::error::Result;
 use crate::kernels::tuning::Role;
-use crate::kernels::{Binding, Matrix};
+use crate::kernels::{Binding, BufferId, Matrix};
 
 /// Matrices that are multiplied with the same input.
 #[derive(Debug, Clone)]
@@ -122,6 +122,11 @@ impl Layer {
             (Role::Down, _, Ffn::Dense(dense)) => Some(&dense.down),
             (Role::GateUp | Role::Down, _, Ffn::Moe(_)) | (Role::Head, ..) => None,
         }
+    }
+
+    /// Where keys and values are kept.
+    pub fn cache(&self) -> Option<BufferId> {
+        if let Mixer::Attention(attention) = &self.mixer { Some(attention.kv.id) } else { None }
     }
 
     /// Every matrix that is not an expert's.

@@ -23,6 +23,9 @@ use crate::tensor::Format;
 /// The highest rank of one matrix. Ranks in use are 4 to 256.
 const MAX_RANK: u64 = 1024;
 
+/// The largest factor alpha / rank. Those in use are 0.1 to 16.
+const MAX_FACTOR: f32 = 1e4;
+
 /// Adapters that a model may hold: a bound on what is kept of requests that name ever new ones.
 const MAX_ADAPTERS: usize = 16;
 
@@ -159,6 +162,12 @@ impl Plan {
                 quant::supported(tensor.format)?;
             }
             let factor = if alpha == 0.0 { 1.0 } else { (alpha / rank as f64) as f32 };
+            if !(factor.is_finite() && factor.abs() < MAX_FACTOR) {
+                return Err(err!(
+                    BadFile,
+                    "adapter.lora.alpha: expected at most {MAX_FACTOR} times the rank {rank}, found {alpha}"
+                ));
+            }
             pairs.insert(name, Pair { a: (index, a), b: (b_index, b), factor, used: false });
         }
         if pairs.is_empty() {

@@ -327,6 +327,11 @@ impl Plan {
         &self.chosen
     }
 
+    /// The buffers that keep keys and values.
+    pub fn caches(&self) -> impl Iterator<Item = BufferId> {
+        self.layers.iter().filter_map(Layer::cache)
+    }
+
     /// Bytes of all buffers.
     pub fn device_bytes(&self) -> u64 {
         self.buffers.iter().map(|b| b.bytes).sum()

@@ -6,6 +6,10 @@ use super::unicode::Class;
 use crate::err;
 use crate::error::Result;
 
+/// The longest text that a character may become, in bytes: twice the longest of Unicode's (U+FDFA takes 33). Without a bound a
+/// file could make gigabytes of a line.
+const MAX_REPLACEMENT: usize = 66;
+
 /// A map of character sequences.
 pub(super) struct CharsMap {
     trie: Vec<u32>,
@@ -22,6 +26,9 @@ impl CharsMap {
         let (trie, texts) = rest.split_at_checked(length).ok_or_else(|| bad("fewer bytes than the trie has"))?;
         let trie = trie.chunks_exact(4).map(|unit| u32::from_le_bytes([unit[0], unit[1], unit[2], unit[3]])).collect();
         let replacements = std::str::from_utf8(texts).map_err(|_| bad("texts that are no UTF-8"))?.to_owned();
+        if replacements.split('\0').any(|text| text.len() > MAX_REPLACEMENT) {
+            return Err(bad("a text that is longer than any of Unicode's normal forms"));
+        }
         Ok(Self { trie, replacements })
     }
 

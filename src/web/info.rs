@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::gguf::Header;
 use crate::kernels::attention::KvType;
 use crate::tensor::Tier;
-use crate::text::ChatTemplate;
+use crate::text::{ChatTemplate, Tokenizer};
 use crate::{model, quant};
 
 /// The longest chat template that is handed to JavaScript for display, in bytes.
@@ -84,7 +84,7 @@ impl ModelInfo {
         // What only shows when tensors are given their places, for a device without limits.
         let tier = Tier { max_binding_bytes: u64::MAX, ..Tier::BASE };
         if unsupported.is_empty()
-            && let Err(e) = describe(header, tier, &LoadOptions::default())
+            && let Err(e) = describe(header, tier, &LoadOptions::default()).and_then(|_| Tokenizer::check(meta))
         {
             unsupported.push(Unsupported { code: e.code.as_str(), message: e.message });
         }

@@ -11,7 +11,7 @@ use rivulet::error::Result;
 use rivulet::gguf::{Array, Value};
 use rivulet::gpu::{Gpu, GpuOptions};
 use rivulet::tensor::Tier;
-use rivulet::text::EncodeOptions;
+use rivulet::text::{EncodeOptions, Tokenizer};
 use serde_json::{Map, json};
 
 use crate::Report;
@@ -61,6 +61,9 @@ fn load_with(path: &Path, device: &Device, options: LoadOptions) -> Result<Engin
     let host = Box::new(System::start());
     let mut engine = block_on(Engine::load_header(header, &source, gpu, &options, host, &mut |_| {}, &|| false))?;
     for file in &device.lora {
+        if file.is_dir() {
+            return Err(err!(BadFile, "--lora {}: expected a GGUF file, found a directory", file.display()));
+        }
         let (header, source) = open(file, None)?;
         block_on(engine.load_adapter(&header, &source, &|| false))?;
     }
@@ -89,7 +92,7 @@ pub fn inspect(path: &Path, device: &Device) -> Result<Report> {
     let (header, _) = open(path, options.quantize)?;
     // Without a device: planned for one without limits, so that every file can be looked at.
     let tier = Tier { max_binding_bytes: u64::MAX, ..Tier::BASE };
-    let info = describe(&header, tier, &options);
+    let info = describe(&header, tier, &options).and_then(|info| Tokenizer::check(&header.metadata).map(|()| info));
     let mut metadata = Map::new();
     let mut text = format!("GGUF version {}, {} tensors, {} bytes\n", header.version, header.tensors.len(), header.file_len);
     for (key, value) in header.metadata.iter() {

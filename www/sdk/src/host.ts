@@ -37,6 +37,9 @@ interface DeviceTools {
   adapter: () => string;
 }
 
+/** How long an error that nobody expects waits for the news that the device was lost. */
+const LOSS_IS_TOLD_MS = 100;
+
 /** Everything of an inspection is in the first bytes: little is read beyond them. */
 const INSPECT_READ_AHEAD = 1024 * 1024;
 
@@ -101,6 +104,8 @@ export class Host {
     try {
       this.#reply({ type: "result", id, value: await this.#answer(request) });
     } catch (error) {
+      // Who uses a device sees that it is gone before anybody is told so.
+      if (!this.#dead && toRivuletError(error).code === "internal") await new Promise((resolve) => setTimeout(resolve, LOSS_IS_TOLD_MS));
       this.#reply({ type: "failure", id, error: toWire(this.#dead ?? error) });
     } finally {
       this.#stops.delete(id);

@@ -401,13 +401,44 @@ fn hostile_templates_end_soon() {
         "{% set ns = namespace(x=[1]) %}{% for i in range(9999) %}{% set ns.x = [ns.x] %}{% endfor %}".to_owned(),
         "{{ '%s' * 10**5 % 1 }}{{ 'x'.replace('', 'y' * 10**5) }}".to_owned(),
     ]);
+    let first_long = bombs.len() - 27;
+    bombs.extend([
+        "{% set s='a'*4000000 %}{{ ('{0}'*2000).format(s)|length }}".to_owned(),
+        "{% set s='a'*4000000 %}{{ ('{a}'*2000).format(a=s)|length }}".to_owned(),
+        "{% set s='a'*4000000 %}{{ ('{a[0]}'*2000).format(a=[s])|length }}".to_owned(),
+        "{% set s='a'*4000000 %}{{ ('%s'*2000)|format(s)|length }}".to_owned(),
+        "{% set s='a'*4000000 %}{{ ('%(a)s'*2000)|format(a=s)|length }}".to_owned(),
+        "{{ ('{0:9999}'*85000).format('x')|length }}".to_owned(),
+        "{{ ('{0:.9999f}'*85000).format(1)|length }}".to_owned(),
+        "{{ ('%9999s'*85000)|format(*(['x']*85000))|length }}".to_owned(),
+        "{% set s='a'*4000000 %}{% set t='b'*4000000 %}{{ s.lstrip(t~'a') }}{{ s.rstrip(t~'a') }}{{ s.strip(t~'a') }}".to_owned(),
+        "{% set s='a'*1000000 %}{% set t='b'*1000000 %}{{ s|trim(t~'a') }}".to_owned(),
+        "{%".repeat(120_000) + "%}",
+        "{%-".repeat(80_000) + "%}",
+        "{% ".to_owned() + &"{%".repeat(120_000) + "\"%}\"",
+    ]);
+    bombs.extend(
+        [
+            "s[-1]", "s[999999]", "s[n]", "s.999999", "s is lower", "s is upper", "[s]|select('lower')|list", "l.index(1)",
+            "l.count(1)", "s.strip()", "s.isdigit()", "s.count('b')", "s|length", "1 is eq s[-1]", "s|trim('b')", "s is sameas t",
+        ]
+        .map(|what| {
+            format!(
+                "{{% set s, t, l, n = 'a' * 999999 ~ 'a', 'a' * 999999 ~ 'a', [0] * 99999 + [1], 999999 %}}{{% for i in range(9999) %}}\
+                 {{% for j in range(9999) %}}{{% set x = {what} %}}{{% endfor %}}{{% endfor %}}"
+            )
+        }),
+    );
     // With a long conversation a template may do more, and so may a bomb.
     let message = json!({"role": "user", "content": "the zebra ".repeat(500)});
     let long = to_value(vec![message; 400]);
     let mut slowest = (std::time::Duration::ZERO, String::new());
     let mut rendered = 0;
     for (i, bomb) in bombs.iter().enumerate() {
-        for messages in [&to_value(json!([])), &long].into_iter().take(1 + usize::from(i % 8 == 0 || i >= bombs.len() - 27)) {
+        for messages in [&to_value(json!([])), &long]
+            .into_iter()
+            .take(1 + usize::from(i % 8 == 0 || (first_long..first_long + 27).contains(&i)))
+        {
             let start = std::time::Instant::now();
             let result = ChatTemplate::new(bomb).and_then(|template| template.render(messages, &options(json!({}))));
             let took = start.elapsed();
@@ -541,6 +572,10 @@ fn guards_change_no_meaning() {
             "[3][7]b-cxy1-22",
         ),
         ("-[x, 1][1:][0] ~ (not 'x'[1:]) ~ 'x'['a'[1:]|length:]", "-1Truex"),
+        ("'abc'[-1] ~ [1, x][x - 2] ~ m['ab'].c[-1] ~ f('x')[-1] ~ [[1]][-1][-1] ~ 'xyz'[x - 3]", "c3721x"),
+        ("(x is in [[1], [x]][x - 2]) ~ (x is not in [x][-1:]) ~ (1 if x is eq [x][-1] and y else 2)", "TrueFalse1"),
+        ("'xaby'.strip('yx') ~ 'xaby'.lstrip('yx') ~ 'xaby'.rstrip('yx') ~ 'xaby'|trim('xy') ~ ('A' is upper)", "ababyxababTrue"),
+        ("'{:>5}{:05.1f}'.format('a', 2.5)", "    a002.5"),
         ("dict(a=x, b=x ~ 1).b ~ namespace(c=x == 3).c", "31True"),
         ("'%s-%s'|format(x, x ~ 1) ~ '{}{}'.format(x, x + 1)", "3-3134"),
         ("1 < x <= 3 != 4", "True"),

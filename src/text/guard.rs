@@ -9,10 +9,10 @@
 //! Only tokens are looked at, in the way of minijinja's lexer, and each insertion is a filter behind a whole operand: what a
 //! template means stays the same, whatever it says.
 
-use minijinja::value::{Rest, ValueKind, ValueOrKwargs};
+use minijinja::value::{Rest, StringInput, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State, Value};
 
-use super::python::to_str;
+use super::python::{charge_format, one_of, to_str};
 
 /// The deepest nesting of values: that of real ones is a tenth of it.
 const MAX_DEPTH: usize = 64;
@@ -204,11 +204,34 @@ struct Open {
     /// Whether it is `x[…]`.
     subscript: bool,
     /// Where the operand before these brackets starts, if there is one, and where they do.
-    starts: (usize, usize),
+    starts: (Term, usize),
+    /// Which token opens them.
+    at: usize,
     /// Whether it was found to be `x[…:…]`.
     slice: bool,
     /// Whether it is `{…}`, whose keys are read.
     map: bool,
+}
+
+/// The start of an operand.
+#[derive(Clone, Copy)]
+struct Term {
+    start: usize,
+    /// Whether it is a test's argument that has no brackets, and must not get any.
+    argument: bool,
+}
+
+impl Term {
+    /// Charges for a text of which a part is taken; `end` is where the operand ends.
+    fn guard(self, end: usize, insertions: &mut Vec<(usize, &'static str)>) {
+        let (before, behind) = if self.argument { ("[", "|__text][0]") } else { ("(", "|__text)") };
+        insertions.extend([(self.start, before), (end, behind)]);
+    }
+}
+
+/// Whether a subscript is that of an attribute, or so small that finding its place in a text costs nothing.
+fn cheap(subscript: &[Token]) -> bool {
+    matches!(subscript, [key] if key.kind == Kind::Literal && (key.text.starts_with(['"', '\'']) || key.text.len() <= 2))
 }
 
 /// Guards an expression. `filters`: it begins with the name of a filter.
@@ -217,7 +240,8 @@ fn guard(tokens: &[Token], filters: bool, insertions: &mut Vec<(usize, &'static 
     // The need of the operator before an operand, until the operand ends.
     let mut pending = None;
     let mut after_term = false;
-    let mut term = 0;
+    let mut term = Term { start: 0, argument: false };
+    let mut argument = false;
     for (i, token) in tokens.iter().enumerate() {
         let before = |n: usize| i.checked_sub(n).map(|at| &tokens[at]);
         let previous = |text: &str| before(1).is_some_and(|token| token.is(text));
@@ -229,10 +253,15 @@ fn guard(tokens: &[Token], filters: bool, insertions: &mut Vec<(usize, &'static 
         let start = token.end - token.text.len();
         // Not in `x.y`, `x[y]` and `x(y)`, which go on with an operand.
         if !after_term && !named && !token.is(".") {
-            term = start;
+            term = Term { start, argument };
+        }
+        argument = false;
+        if previous(".") && token.kind == Kind::Literal && !cheap(&tokens[i..=i]) {
+            term.guard(before(1).map_or(start, |dot| dot.end - 1), insertions);
         }
         if test && next.is_some_and(begins_argument) {
             after_term = false;
+            argument = true;
             continue;
         }
         match token.text {
@@ -253,6 +282,7 @@ fn guard(tokens: &[Token], filters: bool, insertions: &mut Vec<(usize, &'static 
                     reads,
                     subscript,
                     starts: (term, start),
+                    at: i,
                     slice: false,
                     map: token.is("{"),
                 });
@@ -263,6 +293,9 @@ fn guard(tokens: &[Token], filters: bool, insertions: &mut Vec<(usize, &'static 
                 if let Some(open) = open.pop() {
                     pending = open.pending;
                     term = open.starts.0;
+                    if open.subscript && !open.slice && !cheap(&tokens[open.at + 1..i]) {
+                        term.guard(open.starts.1, insertions);
+                    }
                 }
                 after_term = true;
             }
@@ -275,7 +308,7 @@ fn guard(tokens: &[Token], filters: bool, insertions: &mut Vec<(usize, &'static 
             _ => {
                 if let Some(around) = open.last_mut().filter(|open| token.is(":") && open.subscript && !open.slice) {
                     around.slice = true;
-                    insertions.extend([(around.starts.0, "("), (around.starts.1, "|__text)")]);
+                    around.starts.0.guard(around.starts.1, insertions);
                 }
                 // An operator: of its operands the one before has ended; the one behind is to come.
                 if after_term || token.is("in") {
@@ -379,6 +412,30 @@ pub(super) fn add(environment: &mut Environment) {
     let text = |test: fn(&str, &str) -> bool| {
         move |state: &State, a: &Value, b: &Value| Ok::<_, Error>(test(&to_str(state, a)?, &to_str(state, b)?))
     };
+    // These go over a text's characters.
+    let cased = |test: fn(&Value) -> bool| {
+        move |state: &State, value: &Value| {
+            state.consume_fuel(value.as_str().map_or(0, str::len) as u64 / 16)?;
+            Ok::<_, Error>(test(value))
+        }
+    };
+    environment.add_filter("format", |state: &mut State, format: &Value, args: Rest<ValueOrKwargs>| {
+        charge_format(state, format.as_str().unwrap_or_default(), '%', args.0.iter().map(|arg| &**arg))?;
+        minijinja::filters::format(state, format, args)
+    });
+    environment.add_test("sameas", |state: &State, a: &Value, b: &Value| {
+        state.consume_fuel(a.as_str().map_or(0, str::len) as u64 / SHARES)?;
+        Ok::<_, Error>(minijinja::tests::is_sameas(a, b))
+    });
+    environment.add_test("lower", cased(minijinja::tests::is_lower));
+    environment.add_test("upper", cased(minijinja::tests::is_upper));
+    environment.add_filter("trim", |state: &State, value: Value, chars: Option<String>| {
+        let text = StringInput::new(state, &value)?;
+        let Some(chars) = chars else { return Ok::<_, Error>(minijinja::filters::trim(text, None)) };
+        let matches = one_of(state, text.as_str(), &chars)?;
+        let trimmed = text.as_str().trim_matches(matches).to_owned();
+        Ok(if value.is_safe() { Value::from_safe_string(trimmed) } else { Value::from(trimmed) })
+    });
     environment.add_test("startingwith", text(|a, b| a.starts_with(b)));
     environment.add_test("endingwith", text(|a, b| a.ends_with(b)));
     environment.add_function("raise_exception", |state: &State, message: Value| -> Result<Value, Error> {

@@ -1,6 +1,8 @@
 //! Where templates expect Python: how values print, and methods of strings, lists and dictionaries that minijinja's own
 //! emulation (`minijinja_contrib::pycompat`) lacks.
 
+use std::collections::HashSet;
+
 use minijinja::value::{Kwargs, Rest, ValueKind, from_args};
 use minijinja::{Error, ErrorKind, State, Value};
 
@@ -17,6 +19,12 @@ pub(super) struct Writer<'a, 'b, 'c> {
 
 /// Bytes that one unit of fuel pays for, as in minijinja where it serializes.
 const BYTES_A_FUEL: usize = 4;
+
+/// Bytes of text that one unit of fuel pays for where they are copied or looked at.
+const BYTES_MADE_A_FUEL: u64 = 64;
+
+/// More bytes than a number has where neither width nor precision are given.
+const LONGEST_NUMBER: usize = 400;
 
 impl<'a, 'b, 'c> Writer<'a, 'b, 'c> {
     pub fn new(state: &'a State<'b, 'c>) -> Self {
@@ -180,6 +188,12 @@ pub(super) fn method(state: &mut State, value: &Value, name: &str, args: &[Value
         }
         other => other,
     };
+    // Most methods visit all of what they are of.
+    match (value.as_str(), name) {
+        (Some(text), _) => state.consume_fuel(text.len() as u64 / BYTES_MADE_A_FUEL)?,
+        (None, "index" | "count") if value.kind() == ValueKind::Seq => super::guard::read(state, value)?,
+        _ => {}
+    }
     if let Some(result) = value.as_str().and_then(|text| string_method(state, text, name, args)) {
         return result;
     }
@@ -193,6 +207,50 @@ pub(super) fn method(state: &mut State, value: &Value, name: &str, args: &[Value
         return at.map(Value::from).ok_or_else(|| Error::new(ErrorKind::InvalidOperation, "index: the value is not in the list"));
     }
     unknown(minijinja_contrib::pycompat::unknown_method_callback(state, value, name, args))
+}
+
+/// Charges for what a format makes before it is made. Each field, which `opening` opens, may print the longest value and fill
+/// it up with characters of four bytes.
+pub(super) fn charge_format<'a>(
+    state: &State,
+    format: &str,
+    opening: char,
+    values: impl Iterator<Item = &'a Value>,
+) -> Result<(), Error> {
+    let mut longest = LONGEST_NUMBER;
+    for value in values {
+        if value.is_kwargs() {
+            for key in value.try_iter()? {
+                longest = longest.max(printed_length(state, &value.get_item(&key)?)?);
+            }
+        } else {
+            longest = longest.max(printed_length(state, value)?);
+        }
+    }
+    for field in format.split(opening).skip(1) {
+        let parts = 1 + field.matches('[').count();
+        let filled: usize =
+            field.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse::<u16>().ok()).map(usize::from).sum();
+        state.consume_fuel((parts.saturating_mul(longest) + 4 * filled) as u64 / BYTES_MADE_A_FUEL)?;
+    }
+    Ok(())
+}
+
+/// At least as much as minijinja prints of a value.
+fn printed_length(state: &State, value: &Value) -> Result<usize, Error> {
+    match value.as_str() {
+        Some(text) => Ok(text.len()),
+        // A float of five characters can have 300 digits there.
+        None if value.as_object().is_some() => Ok(to_str(state, value)?.len().saturating_mul(LONGEST_NUMBER / 4)),
+        None => Ok(0),
+    }
+}
+
+/// What [`str::trim_matches`] and its like take, in constant time a character of the text.
+pub(super) fn one_of(state: &State, text: &str, chars: &str) -> Result<impl Fn(char) -> bool + use<>, Error> {
+    state.consume_fuel((text.len() + chars.len()) as u64 / 16)?;
+    let chars: HashSet<char> = chars.chars().collect();
+    Ok(move |c: char| chars.contains(&c))
 }
 
 fn string_method(state: &State, text: &str, name: &str, args: &[Value]) -> Option<Result<Value, Error>> {
@@ -212,6 +270,16 @@ fn string_method(state: &State, text: &str, name: &str, args: &[Value]) -> Optio
             Some(at) => Ok(Value::from(text[..at].chars().count())),
             None => Err(Error::new(ErrorKind::InvalidOperation, "index: the text is not in the string")),
         }),
+        // minijinja's would look for each character in all of the argument.
+        "strip" | "lstrip" | "rstrip" if matches!(args, [chars] if chars.as_str().is_some()) => {
+            one_of(state, text, args[0].as_str().unwrap_or_default()).map(|matches| {
+                Value::from(match name {
+                    "strip" => text.trim_matches(matches),
+                    "lstrip" => text.trim_start_matches(matches),
+                    _ => text.trim_end_matches(matches),
+                })
+            })
+        }
         "casefold" => from_args(args).map(|()| Value::from(text.to_lowercase())),
         // minijinja's would print containers at any length.
         "join" => from_args(args).and_then(|(values,): (&Value,)| join_values(state, values, text, None).map(Value::from)),
@@ -222,9 +290,9 @@ fn string_method(state: &State, text: &str, name: &str, args: &[Value]) -> Optio
             }
             let mut printed = Vec::with_capacity(values.0.len());
             for value in &values.0 {
-                let container = value.as_object().is_some() && !value.is_kwargs();
-                printed.push(if container { Value::from(to_str(state, value)?) } else { value.clone() });
+                printed.push(if value.as_object().is_some() { Value::from(to_str(state, value)?) } else { value.clone() });
             }
+            charge_format(state, text, '{', printed.iter())?;
             minijinja::formatting::format(minijinja::formatting::FormatStyle::StrFormat, text, &printed).map(Value::from)
         }),
         _ => return None,

@@ -27,7 +27,7 @@ const BASE_FUEL: u64 = 1_000_000;
 const FUEL_A_BYTE: u64 = 1;
 
 /// Fuel for each message or other value in them.
-const FUEL_A_VALUE: u64 = 500;
+const FUEL_A_VALUE: u64 = 600;
 
 /// How deep templates may nest calls, in minijinja's measure. The stack of wasm is 1 MiB.
 const MAX_RECURSION: usize = 120;
@@ -214,21 +214,23 @@ fn without_generation_tags(source: &str) -> String {
     while let Some(at) = rest.find("{%") {
         let (before, tag) = rest.split_at(at);
         out.push_str(before);
-        rest = tag;
-        let Some(end) = tag[2..].find("%}").map(|at| at + 2) else { break };
-        let inner = &tag[2..end];
-        let word = inner.trim_start_matches(['-', '+']).trim_end_matches(['-', '+']).trim();
-        match word {
-            "generation" => out.push_str(&tag[..end].replacen("generation", "if true", 1)),
-            "endgeneration" => out.push_str(&tag[..end].replacen("endgeneration", "endif", 1)),
+        // Nothing is looked for behind the word, or many openings before one end would take quadratic time.
+        let inner = tag[2..].trim_start_matches(['-', '+']).trim_start();
+        let word = &inner[..inner.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(inner.len())];
+        let ends = || inner[word.len()..].trim_start().trim_start_matches(['-', '+']).starts_with("%}");
+        let becomes = match word {
+            "generation" if ends() => "if true",
+            "endgeneration" if ends() => "endif",
             _ => {
                 // Step over the opening only: a tag's text may hold anything.
                 out.push_str("{%");
                 rest = &tag[2..];
                 continue;
             }
-        }
-        rest = &tag[end..];
+        };
+        out.push_str(&tag[..tag.len() - inner.len()]);
+        out.push_str(becomes);
+        rest = &inner[word.len()..];
     }
     out.push_str(rest);
     out

@@ -424,7 +424,7 @@ fn hostile_templates_end_soon() {
         ]
         .map(|what| {
             format!(
-                "{{% set s, t, l, n = 'a' * 999999 ~ 'a', 'a' * 999999 ~ 'a', [0] * 99999 + [1], 999999 %}}{{% for i in range(9999) %}}\
+                "{{% set s, t, n = 'a' * 999999 ~ 'a', 'a' * 999999 ~ 'a', 999999 %}}{{% set l = [0] * 99999 + [1] %}}{{% for i in range(9999) %}}\
                  {{% for j in range(9999) %}}{{% set x = {what} %}}{{% endfor %}}{{% endfor %}}"
             )
         }),
@@ -572,7 +572,10 @@ fn guards_change_no_meaning() {
             "[3][7]b-cxy1-22",
         ),
         ("-[x, 1][1:][0] ~ (not 'x'[1:]) ~ 'x'['a'[1:]|length:]", "-1Truex"),
-        ("'abc'[-1] ~ [1, x][x - 2] ~ m['ab'].c[-1] ~ f('x')[-1] ~ [[1]][-1][-1] ~ 'xyz'[x - 3]", "c3721x"),
+        (
+            "'abc'[-1] ~ [1, x][x - 2] ~ m['ab'].c[-1] ~ f('x')[-1] ~ [[1]][-1][-1] ~ 'xyz'[x - 3] ~ [[1, 2]].0[-1] ~ [[5]].0[:1]",
+            "c3721x2[5]",
+        ),
         ("(x is in [[1], [x]][x - 2]) ~ (x is not in [x][-1:]) ~ (1 if x is eq [x][-1] and y else 2)", "TrueFalse1"),
         ("'xaby'.strip('yx') ~ 'xaby'.lstrip('yx') ~ 'xaby'.rstrip('yx') ~ 'xaby'|trim('xy') ~ ('A' is upper)", "ababyxababTrue"),
         ("'{:>5}{:05.1f}'.format('a', 2.5)", "    a002.5"),

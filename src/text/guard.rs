@@ -251,8 +251,8 @@ fn guard(tokens: &[Token], filters: bool, insertions: &mut Vec<(usize, &'static 
         let test = token.kind == Kind::Word && ((previous("is") && !token.is("not")) || negated);
         let named = token.kind == Kind::Word && (previous(".") || previous("|") || test);
         let start = token.end - token.text.len();
-        // Not in `x.y`, `x[y]` and `x(y)`, which go on with an operand.
-        if !after_term && !named && !token.is(".") {
+        // Not in `x.y`, `x.0`, `x[y]` and `x(y)`, which go on with an operand.
+        if !after_term && !named && !token.is(".") && !previous(".") {
             term = Term { start, argument };
         }
         argument = false;

@@ -1,7 +1,7 @@
 //! LoRA adapters (Hu et al. 2021, arXiv 2106.09685): `y = W·x + scale · B·(A·x)`, with A and B of a low rank.
 //!
 //! The weights stay as they are; A and B are a side path of two multiplications behind each matrix that an adapter
-//! changes. All A of one [`Linear`](super::layer::Linear) lie one after another, and its B in one matrix whose blocks meet only their own
+//! changes. All A of one [`Linear`] lie one after another, and its B in one matrix whose blocks meet only their own
 //! A's results (q, k and v: three blocks), so a linear costs two dispatches and not two a matrix. A and B are f32 on the
 //! device, with the adapter's own factor alpha / rank in B.
 //!

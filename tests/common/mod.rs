@@ -5,6 +5,7 @@
 pub mod files;
 pub mod gguf_writer;
 pub mod models;
+pub mod templates;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
